@@ -1,0 +1,36 @@
+"""Draw the pictures of the README and the docs anew: `.venv/bin/python docs/images/draw.py`."""
+
+import io
+from dataclasses import replace
+from pathlib import Path
+
+from PIL import Image
+
+import shallowflow as sf
+from shallowflow.experiments import Figure
+from shallowflow.reporting.matplotlib_renderer import render
+
+HERE = Path(__file__).parent
+
+
+def write(figure: Figure, name: str) -> None:
+    # 64 colours are plenty for a plot, and make the file a third as large.
+    picture = Image.open(io.BytesIO(render(figure, "png"))).convert("RGB").quantize(64)
+    picture.save(HERE / f"{name}.png", optimize=True)
+
+
+def early_alignment() -> Figure:
+    """Figure 2 with its four times side by side: functions above, neurons below."""
+    story = sf.reproduce("early_alignment/fig2").figures[0]
+    functions, neurons = story.panels[0::2], story.panels[1::2]
+    return replace(story, title="", panels=(*functions, *neurons), columns=4)
+
+
+def plateau() -> Figure:
+    """Figure 2: gradient descent beside ANLS."""
+    return sf.reproduce("plateau/fig2").figures[0]
+
+
+if __name__ == "__main__":
+    write(early_alignment(), "early_alignment")
+    write(plateau(), "plateau")

@@ -1,0 +1,74 @@
+"""See, predict and escape the training dynamics of two-layer neural networks."""
+
+from types import ModuleType
+
+from shallowflow import certificates, data, experiments, landscape
+from shallowflow.certificates import certify
+from shallowflow.data import Additive, Dataset, PiecewiseAffine, PiecewiseConstant
+from shallowflow.dynamics.adam import adam
+from shallowflow.dynamics.alternating import alternating_least_squares
+from shallowflow.dynamics.anls import active_neuron_least_squares
+from shallowflow.dynamics.descent import gradient_descent
+from shallowflow.dynamics.flow import gradient_flow
+from shallowflow.dynamics.outcome import Event, Outcome
+from shallowflow.dynamics.outer_weights import least_squares_outer
+from shallowflow.dynamics.record import Record
+from shallowflow.dynamics.stages import stages
+from shallowflow.dynamics.trajectory import Trajectory
+from shallowflow.errors import FileFormatError, InvalidInputError, ShallowflowError
+from shallowflow.experiments import reproduce
+from shallowflow.models import (
+    CubicStep,
+    KnotNetwork,
+    LeakyReLU,
+    LogisticLoss,
+    ReLUNetwork,
+    SquareLoss,
+    StepNetwork,
+    initialize,
+)
+
+__all__ = [
+    "Additive",
+    "CubicStep",
+    "Dataset",
+    "Event",
+    "FileFormatError",
+    "InvalidInputError",
+    "KnotNetwork",
+    "LeakyReLU",
+    "LogisticLoss",
+    "Outcome",
+    "PiecewiseAffine",
+    "PiecewiseConstant",
+    "ReLUNetwork",
+    "Record",
+    "ShallowflowError",
+    "SquareLoss",
+    "StepNetwork",
+    "Trajectory",
+    "active_neuron_least_squares",
+    "adam",
+    "alternating_least_squares",
+    "certificates",
+    "certify",
+    "data",
+    "estimators",
+    "experiments",
+    "gradient_descent",
+    "gradient_flow",
+    "initialize",
+    "landscape",
+    "least_squares_outer",
+    "reproduce",
+    "stages",
+]
+
+
+def __getattr__(name: str) -> ModuleType:
+    """Import `shallowflow.estimators` on first use: scikit-learn alone takes most of a second."""
+    if name == "estimators":
+        from importlib import import_module
+
+        return import_module("shallowflow.estimators")
+    raise AttributeError(f"module 'shallowflow' has no attribute {name!r}")

@@ -1,0 +1,189 @@
+"""Array aliases, the base of frozen classes that hold arrays, and the checks on arrays, scalars and seeds.
+
+Every public function passes what a user gave through these checks once; behind the border nothing is
+checked again. A message names the argument, the rule and the value received.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from shallowflow.errors import InvalidInputError
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+Seed = int | np.random.Generator
+
+
+def shown(value: object, limit: int = 80) -> str:
+    """Return `value` as a short one-line text for an error message."""
+    if isinstance(value, np.ndarray) and value.size > 6:
+        kind = "" if value.dtype == np.float64 else f" and type {value.dtype}"
+        return f"an array of shape {value.shape}{kind}"
+    text = " ".join(repr(value).split())
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def frozen(array: Floats) -> Floats:
+    """Return `array` with its write flag cleared (a view, so that the owner keeps its own flag)."""
+    view = np.asarray(array).view()
+    view.flags.writeable = False
+    return view
+
+
+class FrozenArrays:
+    """Base of the frozen dataclasses that hold arrays: equal by value, short in print, always read-only.
+
+    Copies and pickles would otherwise come back with writable arrays.
+    """
+
+    def __post_init__(self) -> None:
+        for name, value in self.__dict__.items():
+            if isinstance(value, np.ndarray):
+                self.__dict__[name] = frozen(value)
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__.update(state)
+        self.__post_init__()
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return all(_same(value, other.__dict__[name]) for name, value in self.__dict__.items())
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{name}={shown(value)}" for name, value in self.__dict__.items())
+        return f"{type(self).__name__}({fields})"
+
+
+def _same(first: object, second: object) -> bool:
+    if isinstance(first, np.ndarray) and isinstance(second, np.ndarray):
+        return np.array_equal(first, second, equal_nan=True)
+    return type(first) is type(second) and bool(first == second)
+
+
+def numbers(
+    value: ArrayLike, name: str, ndim: int | None, *, allow_empty: bool = False, finite: bool = True
+) -> Floats:
+    """Return a read-only float64 copy of `value` with `ndim` axes (None: any) and finite entries."""
+    array = _floats(value, name)
+    if ndim is not None and array.ndim != ndim:
+        hint = "; write one column as x[:, None]" if ndim == 2 and array.ndim == 1 else ""
+        raise InvalidInputError(
+            f"{name}: must have {ndim} {'axis' if ndim == 1 else 'axes'}, got shape {array.shape}{hint}"
+        )
+    if array.size == 0 and not allow_empty:
+        raise InvalidInputError(f"{name}: must not be empty, got shape {array.shape}")
+    bad = ~np.isfinite(array)
+    if finite and bad.any():
+        where = tuple(int(i) for i in np.argwhere(bad)[0])
+        place = f" at index {where}" if where else ""
+        raise InvalidInputError(f"{name}: entries must be finite, got {array[where]}{place}")
+    return frozen(array)
+
+
+def _floats(value: ArrayLike, name: str) -> Floats:
+    """Return a float64 copy; text, dates and complex numbers are refused, never cast."""
+    try:
+        array = np.asarray(value)
+        if array.dtype.kind not in "biufO":
+            raise TypeError(f"entries of type {array.dtype}")
+        return np.array(array, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidInputError(f"{name}: must be an array of numbers, got {shown(value)}") from error
+
+
+def vector(value: ArrayLike, name: str) -> Floats:
+    """Return a read-only finite float64 vector."""
+    return numbers(value, name, 1)
+
+
+def matrix(value: ArrayLike, name: str) -> Floats:
+    """Return a read-only finite float64 matrix."""
+    return numbers(value, name, 2)
+
+
+def increasing(value: ArrayLike, name: str, *, allow_empty: bool = False) -> Floats:
+    """Return a read-only strictly increasing vector."""
+    array = numbers(value, name, 1, allow_empty=allow_empty)
+    if np.any(np.diff(array) <= 0):
+        i = int(np.argmax(np.diff(array) <= 0))
+        raise InvalidInputError(
+            f"{name}: must be strictly increasing, got {array[i]} before {array[i + 1]} at index {i}"
+        )
+    return array
+
+
+def same_length(first: Floats, second: Floats, names: str) -> None:
+    """Check that two arrays agree in their first axis."""
+    if len(first) != len(second):
+        raise InvalidInputError(f"{names}: must have equal lengths, got {len(first)} and {len(second)}")
+
+
+def real(value: object, name: str) -> float:
+    """Return a finite float."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise InvalidInputError(f"{name}: must be a number, got {shown(value)}")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = np.inf
+    if not np.isfinite(number):
+        raise InvalidInputError(f"{name}: must be finite, got {shown(value)}")
+    return number
+
+
+def positive(value: object, name: str) -> float:
+    """Return a finite float > 0."""
+    number = real(value, name)
+    if number <= 0:
+        raise InvalidInputError(f"{name}: must be > 0, got {number:g}")
+    return number
+
+
+def non_negative(value: object, name: str) -> float:
+    """Return a finite float >= 0."""
+    number = real(value, name)
+    if number < 0:
+        raise InvalidInputError(f"{name}: must be >= 0, got {number:g}")
+    return number
+
+
+def unit_interval(value: object, name: str) -> float:
+    """Return a float in [0, 1)."""
+    number = real(value, name)
+    if not 0 <= number < 1:
+        raise InvalidInputError(f"{name}: must lie in [0, 1), got {number:g}")
+    return number
+
+
+def count(value: object, name: str, at_least: int = 1, at_most: int = 10**12) -> int:
+    """Return an integer in [at_least, at_most]; the default upper bound is beyond any run on a computer."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise InvalidInputError(f"{name}: must be an integer, got {shown(value)}")
+    if value < at_least:
+        raise InvalidInputError(f"{name}: must be >= {at_least}, got {value}")
+    if value > at_most:
+        raise InvalidInputError(f"{name}: must be <= {at_most:g}, got {shown(value)}")
+    return int(value)
+
+
+def one_of(value: object, name: str, allowed: Iterable[str]) -> str:
+    """Return `value` if it is one of the allowed words."""
+    words = tuple(allowed)
+    if not isinstance(value, str) or value not in words:
+        raise InvalidInputError(f"{name}: must be one of {', '.join(words)}; got {shown(value)}")
+    return value
+
+
+def generator(seed: Seed, name: str = "seed") -> np.random.Generator:
+    """Return a random generator from an integer seed, or the generator itself."""
+    if isinstance(seed, np.random.Generator):
+        return seed
+    return np.random.default_rng(count(seed, name, at_least=0))

@@ -1,0 +1,37 @@
+"""What a theorem promises, checked: `certify(theorem, …)`, one file per paper."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from shallowflow.certificates import plateau
+from shallowflow.certificates.certificate import Certificate, Hypothesis, Promise
+from shallowflow.errors import InvalidInputError
+
+CERTIFICATES: dict[str, Callable[..., Certificate]] = {
+    "plateau/theorem-3.1": plateau.theorem_3_1,
+    "plateau/theorem-3.2": plateau.theorem_3_2,
+    "plateau/theorem-3.3": plateau.theorem_3_3,
+    "plateau/lemma-3.4": plateau.lemma_3_4,
+    "plateau/theorem-3.5": plateau.theorem_3_5,
+}
+
+
+def certify(theorem: str, *args: Any, **kwargs: Any) -> Certificate:
+    """Return the certificate of a theorem, by its name in `CERTIFICATES`, for what that theorem is about.
+
+    Examples
+    --------
+    >>> from shallowflow.data import Dataset
+    >>> from shallowflow.models import KnotNetwork
+    >>> data = Dataset([[0.0], [1.0], [2.0], [3.0]], [0.0, 1.0, 2.0, 3.0])
+    >>> certify("plateau/lemma-3.4", KnotNetwork([0.0], [1.0]), data).holds
+    True
+    """
+    if theorem not in CERTIFICATES:
+        raise InvalidInputError(f"theorem: must be one of {', '.join(CERTIFICATES)}; got {theorem!r}")
+    return CERTIFICATES[theorem](*args, **kwargs)
+
+
+__all__ = ["CERTIFICATES", "Certificate", "Hypothesis", "Promise", "certify"]

@@ -1,0 +1,108 @@
+"""`Certificate`: does a theorem apply to these data and this network, with what margin, and to what end?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """One assumption of a theorem: its words, whether it holds, the number found, the number it needs.
+
+    holds: None where what was given cannot decide it. value, bound: None where there is no number.
+    """
+
+    name: str
+    holds: bool | None
+    value: float | None = None
+    bound: float | None = None
+
+    def __post_init__(self) -> None:
+        _make_plain(self, answer="holds", numbers=("value", "bound"))
+
+    def __str__(self) -> str:
+        word = {True: "holds", False: "fails", None: "undecided"}[self.holds]
+        return f"[{word}] {self.name}{_figures(('found', self.value), ('needed', self.bound))}"
+
+
+@dataclass(frozen=True)
+class Promise:
+    """One conclusion: its words, the number promised, the number observed, whether the promise was kept.
+
+    kept: None where nothing was observed that could tell.
+    """
+
+    statement: str
+    bound: float | None = None
+    observed: float | None = None
+    kept: bool | None = None
+
+    def __post_init__(self) -> None:
+        _make_plain(self, answer="kept", numbers=("bound", "observed"))
+
+    def __str__(self) -> str:
+        word = {True: "kept", False: "broken", None: "not observed"}[self.kept]
+        return f"[{word}] {self.statement}{_figures(('promised', self.bound), ('observed', self.observed))}"
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What a theorem says about given data, network and (maybe) trajectory.
+
+    theorem: its name in `CERTIFICATES`. Promises are listed whether or not the hypotheses hold: a promise
+    may be kept by luck, but only `holds` makes it the theorem's.
+
+    Examples
+    --------
+    >>> small = Hypothesis("the step is small enough", True, 0.1, 0.5)
+    >>> print(Certificate("a/lemma-1", (small,), (Promise("the loss falls"),)))
+    a/lemma-1: applies.
+      Hypotheses
+        [holds] the step is small enough (found 0.1, needed 0.5)
+      Promises
+        [not observed] the loss falls
+    """
+
+    theorem: str
+    hypotheses: tuple[Hypothesis, ...]
+    promises: tuple[Promise, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether every hypothesis is known to hold."""
+        return all(hypothesis.holds is True for hypothesis in self.hypotheses)
+
+    @property
+    def kept(self) -> bool | None:
+        """Whether all promises were kept: False if one was broken, None if some were not observed."""
+        outcomes = [promise.kept for promise in self.promises]
+        if False in outcomes:
+            return False
+        return None if None in outcomes else True
+
+    def __str__(self) -> str:
+        lines = [f"{self.theorem}: {self._verdict()}"]
+        for title, entries in (("Hypotheses", self.hypotheses), ("Promises", self.promises)):
+            if entries:
+                lines += [f"  {title}", *(f"    {entry}" for entry in entries)]
+        return "\n".join(lines)
+
+    def _verdict(self) -> str:
+        if self.holds:
+            return "applies."
+        if any(hypothesis.holds is False for hypothesis in self.hypotheses):
+            return "does not apply."
+        return "cannot be decided from what was given."
+
+
+def _make_plain(entry: Hypothesis | Promise, answer: str, numbers: tuple[str, ...]) -> None:
+    """Turn NumPy's scalars into Python's: `is True` knows only Python's bool, and readers expect floats."""
+    for name in (answer, *numbers):
+        given = getattr(entry, name)
+        if given is not None:
+            object.__setattr__(entry, name, bool(given) if name == answer else float(given))
+
+
+def _figures(*named: tuple[str, float | None]) -> str:
+    shown = [f"{name} {number:.6g}" for name, number in named if number is not None]
+    return f" ({', '.join(shown)})" if shown else ""

@@ -1,0 +1,16 @@
+"""What a network is trained on: data sets, targets, generators."""
+
+from shallowflow.data.dataset import Dataset
+from shallowflow.data.generators import CURVES, GENERATORS, STEWART_TEACHER
+from shallowflow.data.targets import Additive, PiecewiseAffine, PiecewiseConstant, Target
+
+__all__ = [
+    "CURVES",
+    "GENERATORS",
+    "STEWART_TEACHER",
+    "Additive",
+    "Dataset",
+    "PiecewiseAffine",
+    "PiecewiseConstant",
+    "Target",
+]

@@ -1,0 +1,98 @@
+"""`Dataset`: the finite sample that a network is trained on."""
+
+from __future__ import annotations
+
+import csv
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from shallowflow.arrays import Floats, FrozenArrays, matrix, same_length, vector
+from shallowflow.errors import FileFormatError
+
+
+@dataclass(frozen=True, eq=False, init=False, repr=False)
+class Dataset(FrozenArrays):
+    """Inputs (n, d) and targets (n,): finite, float64, read-only.
+
+    Examples
+    --------
+    >>> ds = Dataset([[-0.75], [0.125]], [1.1, 0.8], name="two points").with_bias()
+    >>> ds.inputs
+    array([[-0.75 ,  1.   ],
+           [ 0.125,  1.   ]])
+    """
+
+    inputs: Floats
+    targets: Floats
+    name: str = ""
+
+    def __init__(self, inputs: ArrayLike, targets: ArrayLike, name: str = "") -> None:
+        fields = self.__dict__
+        fields["inputs"] = matrix(inputs, "inputs")
+        fields["targets"] = vector(targets, "targets")
+        fields["name"] = str(name)
+        same_length(self.inputs, self.targets, "inputs, targets")
+
+    @property
+    def size(self) -> int:
+        """The number of samples n."""
+        return len(self.targets)
+
+    @property
+    def dimension(self) -> int:
+        """The dimension d of the inputs."""
+        return int(self.inputs.shape[1])
+
+    def with_bias(self) -> Dataset:
+        """Return the data with a coordinate 1 appended to every input."""
+        return Dataset(np.column_stack([self.inputs, np.ones(self.size)]), self.targets, self.name)
+
+    @classmethod
+    def from_csv(cls, path: str | Path) -> Dataset:
+        """Read a comma-separated table: one sample per line, the target in the last column.
+
+        A first line without any number is taken for a header. Bad files raise `FileFormatError`
+        naming the line and the entry.
+        """
+        path = Path(path)
+        rows = _rows(path)
+        if rows and all(_number(entry) is None for entry in rows[0][1]):
+            rows = rows[1:]
+        if not rows:
+            raise FileFormatError(f"{path}: no data: expected lines of numbers, the target last")
+        columns = len(rows[0][1])
+        if columns < 2:
+            raise FileFormatError(f"{path}: needs at least two columns (inputs, target), got {columns}")
+        table = np.empty((len(rows), columns))
+        for i, (line, entries) in enumerate(rows):
+            if len(entries) != columns:
+                raise FileFormatError(f"{path}: line {line}: expected {columns} columns, got {len(entries)}")
+            for j, entry in enumerate(entries):
+                number = _number(entry)
+                if number is None or not math.isfinite(number):
+                    raise FileFormatError(f"{path}: line {line}: expected a number, got {entry[:40]!r}")
+                table[i, j] = number
+        return cls(table[:, :-1], table[:, -1], name=path.stem)
+
+
+def _rows(path: Path) -> list[tuple[int, list[str]]]:
+    """Return the non-blank lines of a CSV file with their line numbers."""
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            reader = csv.reader(file)
+            return [(reader.line_num, row) for row in reader if any(entry.strip() for entry in row)]
+    except OSError as error:
+        raise FileFormatError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise FileFormatError(f"{path}: is not a text file of comma-separated numbers") from error
+
+
+def _number(entry: str) -> float | None:
+    try:
+        return float(entry)
+    except ValueError:
+        return None

@@ -1,0 +1,130 @@
+"""The driver of every training that goes step by step: it records, shows progress, and makes the trajectory.
+
+An engine only advances parameters; what to record and when is a `Plan`; how a run ended is said by a judge.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from shallowflow.arrays import Ints
+from shallowflow.data.dataset import Dataset
+from shallowflow.dynamics.outcome import Event, Outcome
+from shallowflow.dynamics.path import flatten, snapshots
+from shallowflow.dynamics.record import Record, default_record
+from shallowflow.dynamics.trajectory import Trajectory
+from shallowflow.models.loss import Loss
+from shallowflow.models.networks import Network
+
+Progress = Callable[[float], None]
+Judge = Callable[[list[float], int, int], Outcome]
+"""(recorded losses, steps made, steps asked for) → outcome."""
+PROGRESS_SECONDS = 0.2
+
+
+class Engine(Protocol):
+    """What the driver needs: the current network, and a way to advance it."""
+
+    name: str
+
+    def advance(self, steps: int) -> int:
+        """Make up to `steps` steps; return how many left all parameters finite."""
+        ...
+
+    def network(self) -> Network:
+        """Return the current network."""
+        ...
+
+    def events(self, step: float) -> tuple[Event, ...]:
+        """Return the events met so far; one step takes the time `step`."""
+        ...
+
+    def statistics(self) -> dict[str, float | int | str]:
+        """Return what the engine counted."""
+        ...
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to record, at which step numbers (from 0 to the last), and the time that one step takes."""
+
+    record: Record
+    indices: Ints
+    clock: float
+
+
+def plan(network: Network, record: Record | None, steps: int, clock: float) -> Plan:
+    """Return the plan of a run of `steps` steps; refuse a record that would not fit into memory."""
+    numbers = flatten(network).size
+    record = record or default_record(numbers)
+    indices = record.indices(steps, clock)
+    record.check_memory(len(indices), numbers)
+    return Plan(record, indices, clock)
+
+
+def drive(
+    engine: Engine, dataset: Dataset, loss: Loss, plan: Plan, judge: Judge, progress: Progress | None
+) -> Trajectory:
+    """Advance the engine from record to record and gather the trajectory."""
+
+    def measure() -> float:
+        with np.errstate(
+            over="ignore", invalid="ignore"
+        ):  # trouble shows in the value: it becomes an outcome
+            return loss.value(engine.network().predict(dataset.inputs), dataset.targets)
+
+    start = engine.network()
+    times, losses = [0.0], [measure()]
+    kept_times, kept = [0.0], [flatten(start)]
+    done, total = 0, int(plan.indices[-1])
+    for index in plan.indices[1:]:
+        finite = _advance(engine, int(index) - done, done, total, progress)
+        value = measure() if finite else np.inf
+        if not np.isfinite(value):
+            break
+        done = int(index)
+        times.append(done * plan.clock)
+        losses.append(value)
+        if plan.record.networks or done == total:
+            kept_times.append(done * plan.clock)
+            kept.append(flatten(engine.network()))
+    return Trajectory(
+        np.array(times),
+        np.array(losses),
+        snapshots(start, kept_times, kept, sparse=not plan.record.networks),
+        engine.events(plan.clock)[: plan.record.max_events],
+        judge(losses, done, total),
+        {"engine": engine.name, "steps": done, **engine.statistics()},
+    )
+
+
+def _advance(engine: Engine, steps: int, done: int, total: int, progress: Progress | None) -> bool:
+    """Make `steps` steps in chunks short enough to show progress; return whether all stayed finite."""
+    chunk = 1 if progress else steps
+    while steps > 0:
+        chunk = min(chunk, steps)
+        clock = time.perf_counter()
+        if engine.advance(chunk) < chunk:
+            return False
+        steps, done = steps - chunk, done + chunk
+        if progress:
+            progress(done / total)
+            if time.perf_counter() - clock < PROGRESS_SECONDS / 2:
+                chunk *= 2
+    return True
+
+
+def judge_training(losses: list[float], done: int, total: int) -> Outcome:
+    """Judge a run whose stability is not known beforehand: by overflow, and by a loss that rose."""
+    smaller = "a smaller step."
+    if done < total:
+        message = f"a parameter or the loss overflowed after step {done} of {total}."
+        return Outcome("diverged", message, smaller)
+    if losses[-1] > losses[0] * (1 + 1e-9):
+        return Outcome("unstable", f"the loss rose from {losses[0]:.3g} to {losses[-1]:.3g}.", smaller)
+    return Outcome("completed", f"{total} steps, loss {losses[-1]:.6g}.")

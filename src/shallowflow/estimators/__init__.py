@@ -1,0 +1,1 @@
+"""scikit-learn front: estimators that fit kinks, and the baselines they are compared with."""

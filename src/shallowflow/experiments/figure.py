@@ -1,0 +1,101 @@
+"""`Figure`: a plot as plain data. Drawing it is the business of `reporting`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from numpy.typing import ArrayLike
+
+from shallowflow.arrays import Floats, FrozenArrays, count, numbers, one_of, positive, same_length
+
+STYLES = ("line", "dashed", "points", "steps", "crosses")
+SCALES = ("linear", "log", "symlog")
+TONES = ("auto", "ink", "muted", "blue", "orange", "green", "pink", "sky", "red")
+
+
+@dataclass(frozen=True, eq=False, init=False, repr=False)
+class Series(FrozenArrays):
+    """A curve or a cloud of points: x (k,), y (k,), how to draw it, and its legend label ("" for none).
+
+    `low`/`high` (k,) draw a band around y; `tone` names a colour of the house palette, "auto" takes the
+    next one; `size` scales line width or marker size.
+    """
+
+    x: Floats
+    y: Floats
+    label: str
+    style: str
+    tone: str
+    size: float
+    low: Floats | None
+    high: Floats | None
+
+    def __init__(
+        self,
+        x: ArrayLike,
+        y: ArrayLike,
+        label: str = "",
+        *,
+        style: str = "line",
+        tone: str = "auto",
+        size: float = 1.0,
+        band: tuple[ArrayLike, ArrayLike] | None = None,
+    ) -> None:
+        fields = self.__dict__
+        fields["x"] = _column(x, "x")
+        fields["y"] = _column(y, "y")
+        fields["label"] = label
+        fields["style"] = one_of(style, "style", STYLES)
+        fields["tone"] = one_of(tone, "tone", TONES)
+        fields["size"] = positive(size, "size")
+        fields["low"] = None if band is None else _column(band[0], "band[0]")
+        fields["high"] = None if band is None else _column(band[1], "band[1]")
+        same_length(self.x, self.y, "x, y")
+        if self.low is not None and self.high is not None:
+            same_length(self.x, self.low, "x, band[0]")
+            same_length(self.x, self.high, "x, band[1]")
+
+
+def _column(value: ArrayLike, name: str) -> Floats:
+    """Return a vector in which NaN may mark gaps and infinity what lies beyond the axes."""
+    return numbers(value, name, 1, allow_empty=True, finite=False)
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One pair of axes: series, titles, scales, and marked positions (value, label) on the x axis.
+
+    A polar panel reads x as the angle in radians and y as the radius; `inner` is the radius of the inner
+    circle at which norm 0 lies.
+    """
+
+    series: tuple[Series, ...]
+    title: str = ""
+    x_label: str = ""
+    y_label: str = ""
+    x_scale: str = "linear"
+    y_scale: str = "linear"
+    x_limits: tuple[float, float] | None = None
+    y_limits: tuple[float, float] | None = None
+    marks: tuple[tuple[float, str], ...] = ()
+    polar: bool = False
+    inner: float = 0.0
+
+    def __post_init__(self) -> None:
+        one_of(self.x_scale, "x_scale", SCALES)
+        one_of(self.y_scale, "y_scale", SCALES)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """Panels laid out in rows of `columns`, with a name (used for files), a title and a caption."""
+
+    name: str
+    title: str
+    panels: tuple[Panel, ...]
+    caption: str = ""
+    columns: int = 2
+    notes: tuple[str, ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        count(self.columns, "columns")

@@ -1,0 +1,203 @@
+"""Stationary points of the flow: the system (3.4), its regression lines, and when a network is trapped.
+
+[plateau] Lemma 3.4: (b, c) is stationary iff on every block f(μ_l) = ȳ_l (where u_l > 0, c_l ≠ 0) and
+c_1 + … + c_l = the slope of the block's regression line (where u_l > 1).
+
+If all coefficients are non-zero this is right. With c_l = 0 it is, as printed, neither sufficient (it leaves
+the mean of U_l free, but f(μ_l) ≠ ȳ_l moves c_l) nor necessary (one neuron with b = 0, c = 0 is at rest on
+the data (1, 2), (2, −1), whose regression line is not flat). The proof sets such neurons aside; carried
+through, that gives what is computed here: without the neurons of c_j = 0 the blocks merge; (3.4) must hold on
+the merged blocks, and every idle neuron needs ċ_j = −Σ_k Loss_k relu(x_k − b_j) = 0 of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from shallowflow.arrays import Floats, Ints
+from shallowflow.data.dataset import Dataset
+from shallowflow.landscape.blocks import (
+    Blocks,
+    blocks,
+    blocks_of,
+    check_univariate,
+    read_only,
+    sort_data,
+)
+from shallowflow.landscape.plateau import reduced_rate_matrix
+from shallowflow.models.networks import KnotNetwork
+
+
+@dataclass(frozen=True, eq=False)
+class Stationarity:
+    """The defects of (3.4): all zero iff the network is a stationary point of the flow (3.1).
+
+    blocks: of the neurons with c ≠ 0; interpolation (n' + 1,): f(μ_l) − ȳ_l; slope (n' + 1,): A_l − slope_l,
+    entry l for U_l, 0 where (3.4) has no equation (U_0, empty blocks, equal inputs); idle: for each live
+    neuron with c_j = 0, the mean of Loss_k relu(x_k − b_j) over the points that it sees; gradient: ‖∇L‖ of
+    the loss ½Σ.
+    """
+
+    blocks: Blocks
+    interpolation: Floats
+    slope: Floats
+    idle: Floats
+    gradient: float
+
+    @cached_property
+    def defects(self) -> Floats:
+        """The defects of all equations, (number of equations,)."""
+        means = self.interpolation[1:][self.blocks.counts[1:] > 0]
+        slopes = self.slope[1:][self.blocks.s_xx[1:] > 0]
+        return read_only(np.concatenate([means, slopes, self.idle]))
+
+    @property
+    def value(self) -> float:
+        """The mean square of the defects, as in [plateau] Fig. 7c: stop when it is small enough."""
+        return float(np.mean(self.defects**2)) if self.defects.size else 0.0
+
+    @property
+    def largest(self) -> float:
+        """The largest defect in absolute value."""
+        return float(np.max(np.abs(self.defects), initial=0.0))
+
+
+def stationarity(network: KnotNetwork, dataset: Dataset) -> Stationarity:
+    """Return the defects of (3.4), in O((n + m) log(n + m)); `.value` is a stopping rule.
+
+    Examples
+    --------
+    >>> data = Dataset([[0.0], [1.0], [2.0], [3.0]], [2.0, 1.0, 2.0, 3.0])
+    >>> stationarity(KnotNetwork([0.0], [1.0]), data).value
+    0.0
+    >>> stationarity(KnotNetwork([0.0], [3.0]), data).slope
+    array([0., 2.])
+    """
+    check_univariate(network, dataset)
+    busy = network.outer != 0
+    found = blocks_of(network.knots[busy], network.outer[busy], sort_data(dataset))
+    above = np.arange(len(found.counts)) > 0
+    return Stationarity(
+        found,
+        read_only(np.where(above, found.mean_residuals, 0.0)),
+        read_only(np.where(above, found.slope_residuals, 0.0)),
+        read_only(_idle_defects(network.knots[~busy], found)),
+        _gradient_norm(network, found),
+    )
+
+
+def _pulls(knots: Floats, found: Blocks) -> tuple[Floats, Floats, Ints]:
+    """Return Σ Loss_k and Σ Loss_k (x_k − b) over x_k > b, and how many these are, for each knot b."""
+    x = found.inputs
+    first = np.searchsorted(x, knots, side="right")
+    sums = np.append(np.cumsum(found.residuals[::-1])[::-1], 0.0)
+    moments = np.append(np.cumsum((found.residuals * (x - x[-1]))[::-1])[::-1], 0.0)
+    return sums[first], moments[first] + (x[-1] - knots) * sums[first], len(x) - first
+
+
+def _idle_defects(knots: Floats, found: Blocks) -> Floats:
+    """Return the mean of Loss_k relu(x_k − b) over x_k > b for each knot b that sees data."""
+    _, totals, sizes = _pulls(knots, found)
+    return np.asarray(totals[sizes > 0] / sizes[sizes > 0])
+
+
+def _gradient_norm(network: KnotNetwork, found: Blocks) -> float:
+    """Return ‖∇L‖ of the loss ½Σ, in O((n + m) log(n + m))."""
+    sums, moments, _ = _pulls(network.knots, found)
+    return float(np.hypot(np.linalg.norm(network.outer * sums), np.linalg.norm(moments)))
+
+
+@dataclass(frozen=True, eq=False)
+class RegressionLines:
+    """Thm 3.5: on each block the neuron's line c_l (x − b_l) beside the line fitted to what is left to it.
+
+    Entry l − 1 of each array (n,) is for U_l, neurons sorted by knots. slopes, intercepts: the least-squares
+    line of (x, ŷ), x ∈ U_l, ŷ = y − Σ_{j<l} c_j relu(x − b_j); NaN in an empty block; where all inputs are
+    equal, the line of least norm through them. neuron_slopes = c_l, neuron_intercepts = −c_l b_l. shifts:
+    the theorem's α_l where all inputs are equal (the neuron's line is the fitted one plus α (x − μ)), else
+    NaN.
+    defects: the largest difference of the two lines on the block's points (0 in an empty block).
+    """
+
+    slopes: Floats
+    intercepts: Floats
+    neuron_slopes: Floats
+    neuron_intercepts: Floats
+    shifts: Floats
+    defects: Floats
+
+
+def regression_lines(network: KnotNetwork, dataset: Dataset) -> RegressionLines:
+    """Return the lines of Thm 3.5; at a stationary point with c_l ≠ 0 their defects are all zero.
+
+    The neurons 1, …, l − 1 are affine on U_l, so the fitted line is the block's own regression line minus
+    theirs, and the difference of the two lines is Π_V Loss on U_l. For a block of one point x the theorem's
+    c_l = α + xŷ/(1 + x²), b_l c_l = αx − ŷ/(1 + x²) says that the neuron's line passes through (x, ŷ).
+    """
+    found = blocks(network, dataset)
+    sloped = found.s_xx[1:] > 0
+    left_means = found.outer * (found.means[1:] - found.knots) - found.mean_residuals[1:]
+    least_norm = found.means[1:] * left_means / (1.0 + found.means[1:] ** 2)
+    slopes = np.where(sloped, found.slopes[1:] - found.partial_sums[:-1], least_norm)
+    fitted = left_means - slopes * found.means[1:]
+    shifts = np.where(sloped, np.nan, found.outer - slopes)
+    filled = found.counts[1:] > 0
+    last = len(found.inputs) - 1
+    ends = np.minimum(np.stack([found.borders[1:-1], np.maximum(found.borders[2:] - 1, 0)]), last)
+    arms = np.where(filled, found.inputs[ends] - found.means[1:], 0.0)
+    differences = np.abs(found.mean_residuals[1:] + found.slope_residuals[1:] * arms).max(axis=0)
+    own = found.outer.copy(), -found.outer * found.knots
+    arrays = (slopes, fitted, *own, shifts, np.where(filled, differences, 0.0))
+    return RegressionLines(*(read_only(array) for array in arrays))
+
+
+@dataclass(frozen=True)
+class Trap:
+    """Whether a network provably stays in its stage for ever: radius < gap.
+
+    radius: no parameter moves further than this, in the Euclidean norm of all of them, if the pattern
+    stays (∞: no bound); gap: the distance from a live knot to the nearest data point.
+    """
+
+    radius: float
+    gap: float
+
+    @property
+    def holds(self) -> bool:
+        """Whether the knots cannot reach a data point."""
+        return self.radius < self.gap
+
+
+def trap(network: KnotNetwork, dataset: Dataset) -> Trap:
+    """Return a bound on all future movement of the flow, which can prove that a stage is the last one.
+
+    This makes the hypothesis of [plateau] Thm 3.3, a pattern constant for ever, checkable at one network; it
+    is ours. As long as the pattern lasts, d‖z‖/dt ≤ −s‖θ̇‖ with s the rank(V)-th singular value of M, so the
+    path from here is no longer than ‖z‖/s. M depends on θ = (b, c) linearly through D_u L [D_c, −D_b]; within
+    a distance ρ, s falls by at most κρ, κ = ‖D_u L‖. So a radius with ‖z‖ ≤ ρ (s − κρ) is never left:
+    ρ = 2‖z‖/(s + √(s² − 4κ‖z‖)) if 4κ‖z‖ ≤ s². If ρ < gap no knot meets a data point, the loss tends to Q₀
+    and the parameters converge. Holds for ½Σ and ½·mean alike (time is rescaled, the path is not).
+    """
+    found = blocks(network, dataset)
+    gap = _gap(found)
+    size = float(np.linalg.norm(found.coordinates))
+    if size == 0 or found.rank == 0:
+        return Trap(0.0, gap)
+    smallest = float(np.linalg.svd(reduced_rate_matrix(found), compute_uv=False)[-1])
+    filled = np.flatnonzero(found.counts[1:] > 0)
+    seen = filled[:, None] >= np.arange(found.live)
+    kappa = float(np.linalg.norm(np.sqrt(found.counts[1:][filled, None]) * seen, 2))
+    room = smallest**2 - 4.0 * kappa * size
+    radius = 2.0 * size / (smallest + np.sqrt(room)) if room >= 0 else np.inf
+    return Trap(float(radius), gap)
+
+
+def _gap(found: Blocks) -> float:
+    """Return the distance from the live knots to the nearest data point, ∞ without live knots."""
+    knots, first = found.knots[: found.live], found.borders[1:-1][: found.live]
+    right = found.inputs[first] - knots
+    left = np.where(first > 0, knots - found.inputs[np.maximum(first - 1, 0)], np.inf)
+    return float(np.min(np.minimum(left, right), initial=np.inf))

@@ -1,0 +1,19 @@
+"""What is trained: activations, networks, initialisations, losses."""
+
+from shallowflow.models import initialize
+from shallowflow.models.activation import CubicStep, LeakyReLU
+from shallowflow.models.loss import LogisticLoss, Loss, SquareLoss
+from shallowflow.models.networks import KnotNetwork, Network, ReLUNetwork, StepNetwork
+
+__all__ = [
+    "CubicStep",
+    "KnotNetwork",
+    "LeakyReLU",
+    "LogisticLoss",
+    "Loss",
+    "Network",
+    "ReLUNetwork",
+    "SquareLoss",
+    "StepNetwork",
+    "initialize",
+]

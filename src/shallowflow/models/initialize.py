@@ -1,0 +1,127 @@
+"""Initialisations of the papers; every function takes a `seed` and returns a network.
+
+Scales: `init_scale` λ multiplies 1/√m as in [early_alignment] (3). [incremental] writes α for the scale
+of a single neuron: pass init_scale = α·√m.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from shallowflow.arrays import (
+    Floats,
+    Seed,
+    count,
+    generator,
+    matrix,
+    non_negative,
+    positive,
+    same_length,
+    vector,
+)
+from shallowflow.errors import InvalidInputError
+from shallowflow.models.networks import KnotNetwork, ReLUNetwork, StepNetwork
+
+OFF = -1e-10
+"""Preactivation of a grouped neuron off its group: below zero by more than rounding can move it."""
+
+
+def _signs(rng: np.random.Generator, width: int) -> Floats:
+    return rng.choice(np.array([-1.0, 1.0]), size=width)
+
+
+def balanced(
+    width: int, dimension: int, *, init_scale: float = 1e-3, slope: float = 0.0, seed: Seed = 0
+) -> ReLUNetwork:
+    """w_j ~ λ/√m · N(0, I_d), a_j = ±‖w_j‖ with fair signs, [early_alignment] App. B.1."""
+    width, dimension = count(width, "width"), count(dimension, "dimension")
+    rng = generator(seed)
+    size = positive(init_scale, "init_scale") / np.sqrt(width)
+    inner = rng.standard_normal((width, dimension))
+    outer = _signs(rng, width) * np.linalg.norm(inner, axis=1)
+    return ReLUNetwork(size * inner, size * outer, slope=slope)
+
+
+def dominated(
+    width: int, dimension: int, *, init_scale: float = 1e-3, slope: float = 0.0, seed: Seed = 0
+) -> ReLUNetwork:
+    """a_j = ±λ/√m and w_j uniform in the ball of radius λ/√m, so that |a_j| ≥ ‖w_j‖, [early_alignment] §2.
+
+    Almost surely |a_j| > ‖w_j‖ for every neuron: no neuron can vanish.
+    """
+    width, dimension = count(width, "width"), count(dimension, "dimension")
+    rng = generator(seed)
+    radius = positive(init_scale, "init_scale") / np.sqrt(width)
+    directions = rng.standard_normal((width, dimension))
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    inner = radius * rng.random((width, 1)) ** (1.0 / dimension) * directions
+    return ReLUNetwork(inner, radius * _signs(rng, width), slope=slope)
+
+
+def gaussian(
+    width: int, dimension: int, *, init_scale: float = 1e-3, slope: float = 0.0, seed: Seed = 0
+) -> ReLUNetwork:
+    """w_j ~ λ/√m · N(0, I_d), a_j ~ λ/√m · N(0, 1): unbalanced, [early_alignment] App. B.2."""
+    width, dimension = count(width, "width"), count(dimension, "dimension")
+    rng = generator(seed)
+    size = positive(init_scale, "init_scale") / np.sqrt(width)
+    inner = size * rng.standard_normal((width, dimension))
+    return ReLUNetwork(inner, size * rng.standard_normal(width), slope=slope)
+
+
+def asymmetric(
+    width: int, dimension: int, *, excess: float = 1.0, slope: float = 0.0, seed: Seed = 0
+) -> ReLUNetwork:
+    """w_j ~ N(0, I/d), a_j = ±(‖w_j‖ + Exp(mean `excess`)), output factor 1/m, [weak_interaction] App. B."""
+    width, dimension = count(width, "width"), count(dimension, "dimension")
+    rng = generator(seed)
+    inner = rng.standard_normal((width, dimension)) / np.sqrt(dimension)
+    size = np.linalg.norm(inner, axis=1) + non_negative(excess, "excess") * rng.standard_exponential(width)
+    return ReLUNetwork(inner, _signs(rng, width) * size, slope=slope, scale=1.0 / width)
+
+
+def grouped(
+    inputs: ArrayLike, targets: ArrayLike, width: int, *, norm: float = 1.0, seed: Seed = 0
+) -> ReLUNetwork:
+    """One neuron per group of n/m consecutive orthonormal inputs, [weak_interaction] (9).
+
+    Neuron j has ⟨w_j, x_i⟩ = norm·e_i > 0 on its own group (e a random positive unit vector) and
+    norm·`OFF` ≈ 0 on the others, a_j = s_j·norm with s_j the common label sign of the group, output
+    factor 1/m.
+    """
+    inputs, targets = matrix(inputs, "inputs"), vector(targets, "targets")
+    same_length(inputs, targets, "inputs, targets")
+    size, width, norm = len(targets), count(width, "width"), positive(norm, "norm")
+    if size % width:
+        raise InvalidInputError(f"width: must divide the number of samples {size}, got {width}")
+    error = np.abs(inputs @ inputs.T - np.eye(size)).max()
+    if error > 1e-12:
+        raise InvalidInputError(f"inputs: must be orthonormal, got inner products wrong by {error:.2g}")
+    signs = np.sign(targets).reshape(width, -1)
+    if np.any(signs != signs[:, :1]) or np.any(signs == 0):
+        raise InvalidInputError("targets: labels of one group must share one sign, got mixed or zero labels")
+    rng = generator(seed)
+    weights = np.abs(rng.standard_normal((width, size // width)))
+    weights /= np.linalg.norm(weights, axis=1, keepdims=True)
+    groups = inputs.reshape(width, size // width, -1)
+    inner = np.einsum("jk,jkd->jd", weights - OFF, groups) + OFF * inputs.sum(axis=0)
+    return ReLUNetwork(norm * inner, norm * signs[:, 0], scale=1.0 / width)
+
+
+def he_knots(width: int, *, seed: Seed = 0) -> KnotNetwork:
+    """b_j ~ N(0, 2), c_j ~ N(0, 2/m) (variances), [plateau] §5."""
+    width = count(width, "width")
+    rng = generator(seed)
+    knots = np.sqrt(2.0) * rng.standard_normal(width)
+    return KnotNetwork(knots, np.sqrt(2.0 / width) * rng.standard_normal(width))
+
+
+def uniform_positions(
+    width: int, *, sharpness: float, outer: ArrayLike | None = None, seed: Seed = 0
+) -> StepNetwork:
+    """u_j ~ U[0, 1] sorted, outer weights zero unless given, offset zero, [two_timescale] §4."""
+    width = count(width, "width")
+    positions = np.sort(generator(seed).random(width))
+    weights = np.zeros(width) if outer is None else vector(outer, "outer")
+    return StepNetwork(positions, weights, 0.0, sharpness)

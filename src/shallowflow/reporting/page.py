@@ -1,0 +1,173 @@
+"""The report page: one HTML file with everything inside, readable on paper and in the dark."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from html import escape
+from importlib.resources import files
+from typing import Any
+
+from shallowflow.arrays import shown
+from shallowflow.experiments.experiment import PAPERS, Claim, Reproduction
+from shallowflow.experiments.figure import Figure
+from shallowflow.reporting.matplotlib_renderer import render
+from shallowflow.reporting.summary import count_claims, versions
+
+TITLE = "What the papers claim, and what came out"
+
+
+def report_page(
+    reproductions: Sequence[Reproduction],
+    title: str = TITLE,
+    *,
+    picture: Callable[[Figure], bytes] = render,
+) -> str:
+    """Return the HTML page of some reproductions: claims tables, figures, parameters.
+
+    `picture` gives the SVG file of a figure; every text is escaped.
+    """
+    style = files("shallowflow.reporting").joinpath("page.css").read_text(encoding="utf-8")
+    papers = _by_paper(reproductions)
+    body = "".join(_paper(paper, of_paper, picture) for paper, of_paper in papers.items())
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="color-scheme" content="light dark">\n'
+        f"<title>{escape(title)}</title>\n<style>\n{style}</style>\n</head>\n<body>\n"
+        f"{_header(reproductions, title)}<main>\n{_contents(papers)}{body}</main>\n</body>\n</html>\n"
+    )
+
+
+def seconds_text(seconds: float) -> str:
+    """Return a duration as people say it: 0.4 s, 12 s, 3 min 20 s, 2 h 5 min.
+
+    Examples
+    --------
+    >>> seconds_text(0.42), seconds_text(200.0), seconds_text(7500)
+    ('0.4 s', '3 min 20 s', '2 h 5 min')
+    """
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def parameters_text(parameters: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return parameters as pairs of short texts."""
+    return [(str(name), _value(value)) for name, value in parameters.items()]
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool | str):
+        return str(value)
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, list | tuple) and len(value) <= 12:
+        return ", ".join(map(_value, value))
+    return shown(value)
+
+
+def _by_paper(reproductions: Sequence[Reproduction]) -> dict[str, list[Reproduction]]:
+    """Return reproductions by paper: the five papers in their usual order, then others."""
+    words = dict.fromkeys((*PAPERS, *(reproduction.experiment.paper for reproduction in reproductions)))
+    groups = {word: [r for r in reproductions if r.experiment.paper == word] for word in words}
+    return {word: group for word, group in groups.items() if group}
+
+
+def _heading(paper: str) -> str:
+    return escape(paper.replace("_", " ").capitalize())
+
+
+def _header(reproductions: Sequence[Reproduction], title: str) -> str:
+    held, total = count_claims(reproductions)
+    number = "1 experiment" if len(reproductions) == 1 else f"{len(reproductions)} experiments"
+    made = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    spent = seconds_text(sum(reproduction.seconds for reproduction in reproductions))
+    used = " · ".join(f"{escape(name)} {escape(version)}" for name, version in versions().items())
+    return (
+        f"<header>\n<h1>{escape(title)}</h1>\n"
+        f'<p class="score"><strong>{held} of {total}</strong> claims hold</p>\n'
+        f'<p class="fine">{made} · {number} in {spent}<br>{used}</p>\n</header>\n'
+    )
+
+
+def _contents(papers: Mapping[str, Sequence[Reproduction]]) -> str:
+    if not papers:
+        return "<p>Nothing was reproduced.</p>\n"
+    rows = "".join(
+        f'<tr><td>{_heading(paper)}</td><td><a href="#{_anchor(one)}">{escape(one.experiment.title)}</a></td>'
+        f'<td class="number">{_score(one)}</td><td class="number">{seconds_text(one.seconds)}</td></tr>\n'
+        for paper, group in papers.items()
+        for one in group
+    )
+    return (
+        '<nav aria-label="Experiments">\n<table>\n<thead><tr><th>Paper</th><th>Experiment</th>'
+        '<th class="number">Hold</th><th class="number">Time</th></tr></thead>\n'
+        f"<tbody>\n{rows}</tbody>\n</table>\n</nav>\n"
+    )
+
+
+def _score(reproduction: Reproduction) -> str:
+    held, total = count_claims([reproduction])
+    return f"{held} of {total}" if total else "–"
+
+
+def _anchor(reproduction: Reproduction) -> str:
+    return escape("".join(c if c.isalnum() else "-" for c in reproduction.experiment.name))
+
+
+def _paper(paper: str, reproductions: Sequence[Reproduction], picture: Callable[[Figure], bytes]) -> str:
+    inside = "".join(_experiment(reproduction, picture) for reproduction in reproductions)
+    return f"<section>\n<h2>{_heading(paper)}</h2>\n{inside}</section>\n"
+
+
+def _experiment(reproduction: Reproduction, picture: Callable[[Figure], bytes]) -> str:
+    experiment = reproduction.experiment
+    pairs = parameters_text(reproduction.parameters)
+    items = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in pairs)
+    figures = "".join(_figure(figure, picture) for figure in reproduction.figures)
+    return (
+        f'<article id="{_anchor(reproduction)}">\n<h3>{escape(experiment.title)}</h3>\n'
+        f'<p class="fine"><code>{escape(experiment.name)}</code> · {escape(experiment.source)} · '
+        f"{escape(reproduction.scale)} scale · {seconds_text(reproduction.seconds)}</p>\n"
+        f'{_claims(reproduction.claims)}{figures}<dl class="parameters">{items}</dl>\n</article>\n'
+    )
+
+
+def _claims(claims: Sequence[Claim]) -> str:
+    if not claims:
+        return '<p class="fine">This experiment makes no claims.</p>\n'
+    reasons = any(claim.reason for claim in claims)
+    rows = "".join(
+        f"<tr><td>{escape(claim.statement)}</td><td>{escape(claim.published)}</td>"
+        f"<td>{escape(claim.measured)}</td><td>{_verdict(claim)}</td>"
+        + (f"<td>{escape(claim.reason)}</td></tr>\n" if reasons else "</tr>\n")
+        for claim in claims
+    )
+    last = "<th>Reason</th>" if reasons else ""
+    return (
+        '<table class="claims">\n<thead><tr><th>Claim</th><th>Published</th><th>Measured</th>'
+        f"<th>Holds</th>{last}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table>\n"
+    )
+
+
+def _verdict(claim: Claim) -> str:
+    return '<span class="yes">✓ yes</span>' if claim.holds else '<span class="no">✗ no</span>'
+
+
+def _figure(figure: Figure, picture: Callable[[Figure], bytes]) -> str:
+    data = base64.b64encode(picture(figure)).decode("ascii")
+    notes = "".join(f"<br>{escape(note)}" for note in figure.notes)
+    caption = f"<figcaption>{escape(figure.caption)}{notes}</figcaption>\n" if figure.caption or notes else ""
+    return (
+        f'<figure>\n<img alt="{escape(figure.title or figure.name)}" '
+        f'src="data:image/svg+xml;base64,{data}">\n{caption}</figure>\n'
+    )

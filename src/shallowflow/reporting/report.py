@@ -1,0 +1,58 @@
+"""`write_report`: the report page, its figures and its numbers as files, each written whole or not at all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+from shallowflow.experiments.experiment import Reproduction
+from shallowflow.experiments.figure import Figure
+from shallowflow.files import write_atomically
+from shallowflow.reporting.destination import prepare_directory
+from shallowflow.reporting.matplotlib_renderer import FORMATS, render_all
+from shallowflow.reporting.page import report_page
+from shallowflow.reporting.summary import summary
+
+
+def write_report(reproductions: Sequence[Reproduction], directory: str | Path) -> Path:
+    """Write report.html, reproductions.json and figures/*.svg and *.png; return the path of the page.
+
+    The page is written last: where it is, everything that belongs to it is there too.
+    """
+    directory = prepare_directory(directory)
+    prepare_directory(directory / "figures")
+    pictures: dict[int, bytes] = {}
+    for stem, figure in _named_figures(reproductions):
+        contents = dict(zip(FORMATS, render_all(figure, FORMATS), strict=True))
+        pictures[id(figure)] = contents["svg"]
+        for format, content in contents.items():
+            _write(directory / "figures" / f"{stem}.{format}", content)
+    numbers = json.dumps(summary(reproductions, series=True), ensure_ascii=False, indent=1, allow_nan=False)
+    _write(directory / "reproductions.json", numbers.encode())
+    page = directory / "report.html"
+    _write(page, report_page(reproductions, picture=lambda figure: pictures[id(figure)]).encode())
+    return page
+
+
+def _write(path: Path, content: bytes) -> None:
+    def write(file: BinaryIO) -> None:
+        file.write(content)
+
+    write_atomically(path, write)
+
+
+def _named_figures(reproductions: Sequence[Reproduction]) -> Iterator[tuple[str, Figure]]:
+    """Yield every figure with a file name of its own: paper-figure, of letters, digits and dashes."""
+    taken: set[str] = set()
+    for reproduction in reproductions:
+        for figure in reproduction.figures:
+            words = f"{reproduction.experiment.paper}-{figure.name}"
+            stem = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "-" for c in words)[:100]
+            number = 2
+            unique = stem
+            while unique in taken:
+                unique, number = f"{stem}-{number}", number + 1
+            taken.add(unique)
+            yield unique, figure

@@ -1,0 +1,106 @@
+"""Tables and progress bars in a terminal. Texts are shown as they stand, never read as markup."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+from shallowflow.experiments.experiment import Claim, Reproduction
+
+PIPE_WIDTH = 100
+
+
+def claims_table(reproduction: Reproduction) -> Table:
+    """Return the claims of one experiment: statement, published, measured, holds (in words and colour)."""
+    experiment = reproduction.experiment
+    title = Text.assemble((experiment.name, "bold"), f"  {experiment.title}")
+    table = Table(title=title, title_justify="left", title_style="", box=box.SIMPLE_HEAD, header_style="bold")
+    for heading, share in (("Claim", 5), ("Published", 4), ("Measured", 4)):
+        table.add_column(heading, overflow="fold", ratio=share)
+    table.add_column("Holds", no_wrap=True)
+    for claim in reproduction.claims:
+        verdict = Text("✓ yes", style="green") if claim.holds else Text("✗ no", style="bold red")
+        table.add_row(_statement(claim), Text(claim.published), Text(claim.measured), verdict)
+    return table
+
+
+def experiments_table(experiments: Sequence[Mapping[str, Any]]) -> Table:
+    """Return a table of experiments (`summary.catalogue`): name, title, where in the paper."""
+    table = Table(box=box.SIMPLE_HEAD, header_style="bold")
+    table.add_column("Experiment", no_wrap=True)
+    table.add_column("What it shows", overflow="fold")
+    table.add_column("Where in the paper", overflow="fold")
+    for experiment in experiments:
+        table.add_row(*(Text(experiment[key]) for key in ("name", "title", "source")))
+    return table
+
+
+def generators_table(generators: Sequence[Mapping[str, Any]]) -> Table:
+    """Return a table of data generators (`summary.catalogue`): name, description and call."""
+    table = Table(box=box.SIMPLE_HEAD, header_style="bold")
+    table.add_column("Data", no_wrap=True)
+    table.add_column("What it is, and how to ask for it", overflow="fold")
+    for generator in generators:
+        text = Text.assemble(generator["description"], "\n", (generator["call"], "italic"))
+        table.add_row(Text(generator["name"]), text)
+    return table
+
+
+def run_text(result: Mapping[str, Any]) -> str:
+    """Return the result of a run (`summary.run_summary`, with the files written) as lines for people."""
+    outcome = result["outcome"]
+    rows = {
+        "outcome": f"{outcome['status']}: {outcome['message']}",
+        "try": outcome["advice"],
+        "final loss": f"{_number(result['final_loss'])} (at the start {_number(result['initial_loss'])})",
+        "events": f"{result['events']:,}",
+        "time": f"{result['time']:g}, computed in {result['seconds']:.2f} s",
+        "saved": result.get("save"),
+        "plotted": result.get("plot"),
+    }
+    return "\n".join(f"{name:<12}{text}" for name, text in rows.items() if text)
+
+
+def _number(value: float | None) -> str:
+    return "not finite" if value is None else f"{value:.6g}"
+
+
+def output() -> Console:
+    """Return the console of results (stdout): as wide as the terminal, or a fixed width in a pipe."""
+    return Console(width=None if sys.stdout.isatty() else PIPE_WIDTH, highlight=False)
+
+
+@contextmanager
+def progress_bar(name: str) -> Iterator[Callable[[float, str], None]]:
+    """Show a bar with the time left on stderr, or nothing where that is not a terminal.
+
+    Yields a function that takes the fraction done and what is being done.
+    """
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeRemainingColumn(elapsed_when_finished=True),
+    )
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not sys.stderr.isatty()) as progress:
+        task = progress.add_task(name, total=1.0)
+
+        def show(fraction: float, doing: str) -> None:
+            description = f"{name}: {doing}" if doing else name
+            progress.update(task, completed=fraction, description=description)
+
+        yield show
+
+
+def _statement(claim: Claim) -> Text:
+    text = Text(claim.statement)
+    return text.append(f"\n({claim.reason})", style="italic") if claim.reason else text

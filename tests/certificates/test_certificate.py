@@ -1,0 +1,74 @@
+from dataclasses import FrozenInstanceError
+
+import numpy as np
+import pytest
+
+from shallowflow.certificates import CERTIFICATES, Certificate, Hypothesis, Promise, certify
+from shallowflow.data.dataset import Dataset
+from shallowflow.errors import InvalidInputError
+from shallowflow.models.networks import KnotNetwork
+
+
+@pytest.mark.parametrize(
+    ("answers", "holds", "verdict"),
+    [
+        ((), True, "applies"),
+        ((True, True), True, "applies"),
+        ((True, None), False, "cannot be decided"),
+        ((None, False), False, "does not apply"),
+        ((np.True_, np.False_), False, "does not apply"),
+    ],
+)
+def test_a_certificate_holds_if_all_hypotheses_do(
+    answers: tuple[bool | None, ...], holds: bool, verdict: str
+) -> None:
+    certificate = Certificate("x/y", tuple(Hypothesis("h", answer) for answer in answers), ())
+    assert certificate.holds is holds
+    assert verdict in str(certificate)
+
+
+@pytest.mark.parametrize(
+    ("answers", "kept"),
+    [((), True), ((True,), True), ((True, None), None), ((None, False), False), ((np.False_,), False)],
+)
+def test_promises_are_kept_unless_one_is_broken(answers: tuple[bool | None, ...], kept: bool | None) -> None:
+    assert Certificate("x/y", (), tuple(Promise("p", kept=answer) for answer in answers)).kept is kept
+
+
+def test_a_certificate_reads_as_plain_words() -> None:
+    certificate = Certificate(
+        "paper/theorem-7",
+        (Hypothesis("the data are distinct", True), Hypothesis("the step is small", False, 0.25, 0.1)),
+        (Promise("the loss falls below", 1e-3, 2e-3, False), Promise("it converges")),
+    )
+    assert str(certificate) == (
+        "paper/theorem-7: does not apply.\n"
+        "  Hypotheses\n"
+        "    [holds] the data are distinct\n"
+        "    [fails] the step is small (found 0.25, needed 0.1)\n"
+        "  Promises\n"
+        "    [broken] the loss falls below (promised 0.001, observed 0.002)\n"
+        "    [not observed] it converges"
+    )
+
+
+def test_certificates_are_frozen() -> None:
+    with pytest.raises(FrozenInstanceError):
+        Hypothesis("h", True).holds = False  # type: ignore[misc]
+
+
+def test_every_name_is_the_name_of_its_certificate() -> None:
+    dataset = Dataset([[0.0], [1.0], [2.0], [3.0]], [0.1, 1.0, 0.5, 2.0])
+    for name in CERTIFICATES:
+        certificate = certify(name, KnotNetwork([-0.5, 1.5], [1.0, -0.5]), dataset)
+        assert certificate.theorem == name
+        assert certificate.hypotheses
+        assert certificate.promises
+
+
+def test_unknown_theorems_are_answered_with_the_list() -> None:
+    with pytest.raises(
+        InvalidInputError, match=r"must be one of plateau/theorem-3.1, .* got 'plateau/9'"
+    ) as error:
+        certify("plateau/9")
+    assert all(name in str(error.value) for name in CERTIFICATES)

@@ -1,0 +1,164 @@
+"""`Dataset`: checked, copied, read-only; and tables read from files, or refused by line and entry."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shallowflow.data.dataset import Dataset
+from shallowflow.errors import FileFormatError, InvalidInputError
+
+
+def test_a_dataset_copies_and_freezes() -> None:
+    inputs, targets = np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([5.0, 6.0])
+    dataset = Dataset(inputs, targets, name="mine")
+    inputs[:], targets[:] = 0.0, 0.0
+    np.testing.assert_array_equal(dataset.inputs, [[1.0, 2.0], [3.0, 4.0]])
+    np.testing.assert_array_equal(dataset.targets, [5.0, 6.0])
+    assert (dataset.size, dataset.dimension, dataset.name) == (2, 2, "mine")
+    with pytest.raises(ValueError, match="read-only"):
+        dataset.inputs[0, 0] = 1.0
+    with pytest.raises(ValueError, match="read-only"):
+        dataset.targets[0] = 1.0
+    with pytest.raises(AttributeError, match="cannot assign to field 'targets'"):
+        dataset.targets = targets  # type: ignore[misc]
+
+
+def test_bias_is_one_more_coordinate() -> None:
+    dataset = Dataset([[1.0], [2.0]], [3.0, 4.0], name="n").with_bias()
+    assert dataset == Dataset([[1.0, 1.0], [2.0, 1.0]], [3.0, 4.0], name="n")
+
+
+def test_datasets_are_values() -> None:
+    dataset = Dataset([[1.0], [2.0]], [3.0, 4.0], name="n")
+    for twin in (copy.deepcopy(dataset), pickle.loads(pickle.dumps(dataset))):
+        assert twin == dataset
+        assert not twin.inputs.flags.writeable
+        assert not twin.targets.flags.writeable
+    assert dataset != Dataset([[1.0], [2.0]], [3.0, 4.0])
+    assert dataset != Dataset([[1.0], [2.5]], [3.0, 4.0], name="n")
+    assert repr(Dataset(np.zeros((9, 2)), np.zeros(9), "n")) == (
+        "Dataset(inputs=an array of shape (9, 2), targets=an array of shape (9,), name='n')"
+    )
+
+
+@pytest.mark.parametrize(
+    ("inputs", "targets", "message"),
+    [
+        ([[1, np.nan]], [1], r"^inputs: entries must be finite, got nan at index \(0, 1\)$"),
+        ([[1, 2]], [np.inf], r"^targets: entries must be finite, got inf at index \(0,\)$"),
+        ([1, 2], [1, 2], r"^inputs: must have 2 axes, got shape \(2,\); write one column as x\[:, None\]$"),
+        ([[1], [2]], [1], r"^inputs, targets: must have equal lengths, got 2 and 1$"),
+        ([[1]], [[1]], r"^targets: must have 1 axis, got shape \(1, 1\)$"),
+        ([[]], [1], r"^inputs: must not be empty, got shape \(1, 0\)$"),
+        ([], [], r"^inputs: must have 2 axes, got shape \(0,\)"),
+        ([["a"]], [1], r"^inputs: must be an array of numbers, got \[\['a'\]\]$"),
+        ([[1, 2], [3]], [1, 2], r"^inputs: must be an array of numbers, got \[\[1, 2\], \[3\]\]$"),
+        (np.ones((2, 2)) * 1j, [1, 2], r"^inputs: must be an array of numbers, got array\("),
+    ],
+)
+def test_datasets_refuse_with_name_rule_and_value(inputs: Any, targets: Any, message: str) -> None:
+    with pytest.raises(InvalidInputError, match=message) as caught:
+        Dataset(inputs, targets)
+    assert "\n" not in str(caught.value)
+
+
+TABLE = Dataset([[1.0, -2.5], [0.25, 1e-3]], [3.0, -4.0], name="table")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1,-2.5,3\n0.25,1e-3,-4\n",
+        "1,-2.5,3\n0.25,1e-3,-4",
+        "1,-2.5,3\r\n0.25,1e-3,-4\r\n",
+        "\ufeff1,-2.5,3\n0.25,1e-3,-4\n",
+        "x1,x2,y\n1,-2.5,3\n0.25,1e-3,-4\n",
+        "\ufeffx1,x2,y\n1,-2.5,3\n0.25,1e-3,-4\n",
+        '"first, quoted",x2,y\n"1","-2.5","3"\n0.25,1e-3,-4\n',
+        "\n\n 1 , -2.5 , 3 \n\n0.25,1e-3,-4\n   \n,,\n",
+        "température\n1,-2.5,3\n0.25,1e-3,-4\n",
+    ],
+)
+def test_tables_are_read(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "table.csv"
+    path.write_bytes(text.encode())
+    assert Dataset.from_csv(path) == TABLE
+    assert Dataset.from_csv(str(path)) == TABLE
+
+
+@settings(deadline=None, derandomize=True, max_examples=30)
+@given(size=st.integers(1, 5), dimension=st.integers(1, 3), seed=st.integers(0, 2**32 - 1))
+def test_tables_keep_every_bit(tmp_path_factory: Any, size: int, dimension: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    numbers = rng.standard_normal((size, dimension + 1)) * 10.0 ** rng.integers(
+        -300, 300, (size, dimension + 1)
+    )
+    path = tmp_path_factory.mktemp("csv") / "t.csv"
+    path.write_text("\n".join(",".join(map(repr, row)) for row in numbers.tolist()))
+    assert Dataset.from_csv(path) == Dataset(numbers[:, :-1], numbers[:, -1], name="t")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", r": no data: expected lines of numbers, the target last$"),
+        (b"\n \n\n", r": no data: "),
+        (b"x,y\n", r": no data: "),
+        (b"1\n2\n", r": needs at least two columns \(inputs, target\), got 1$"),
+        (b"1,2\n3,abc\n", r": line 2: expected a number, got 'abc'$"),
+        (b"x,y\n1,2\n\n3,abc\n", r": line 4: expected a number, got 'abc'$"),
+        (b"1,x\n3,4\n", r": line 1: expected a number, got 'x'$"),
+        (b"x,y\na,b\n", r": line 2: expected a number, got 'a'$"),
+        (b"1,2\n3,4,5\n", r": line 2: expected 2 columns, got 3$"),
+        (b"1,2,3\n4,5\n", r": line 2: expected 3 columns, got 2$"),
+        (b"1,2\n3,\n", r": line 2: expected a number, got ''$"),
+        (b"1,2\n3,nan\n", r": line 2: expected a number, got 'nan'$"),
+        (b"nan,inf\n3,4\n", r": line 1: expected a number, got 'nan'$"),
+        (b"1,2\n1e999,4\n", r": line 2: expected a number, got '1e999'$"),
+        (b"1;2\n3;4\n", r": needs at least two columns \(inputs, target\), got 1$"),
+        (b"1,2\n" + b"z" * 5000 + b",1\n", r": line 2: expected a number, got 'z{40}'$"),
+        (b"\x89PNG\r\n\x1a\n\x00\xff\xfe\x80", r": is not a text file of comma-separated numbers$"),
+        ("1,2\n3,4\n".encode("utf-16"), r": is not a text file of comma-separated numbers$"),
+        (b"\x00\x01\x02\x03", r": no data: "),
+        (b"1,\x00\n", r": line 1: expected a number, got '\\x00'$"),
+        (b'1,"' + b"9" * 200_000 + b'"\n', r": is not a text file of comma-separated numbers$"),
+    ],
+)
+def test_bad_tables_are_refused_in_one_line(tmp_path: Path, content: bytes, message: str) -> None:
+    path = tmp_path / "bad.csv"
+    path.write_bytes(content)
+    with pytest.raises(FileFormatError, match=rf"bad\.csv{message}") as caught:
+        Dataset.from_csv(path)
+    assert str(caught.value).startswith(f"{path}: ")
+    assert "\n" not in str(caught.value)
+
+
+@settings(deadline=None, derandomize=True, max_examples=150)
+@given(content=st.binary(max_size=60) | st.text('0123456789.,-+einfa\n" \t;', max_size=60).map(str.encode))
+def test_any_bytes_give_a_dataset_or_a_clear_error(tmp_path_factory: Any, content: bytes) -> None:
+    path = tmp_path_factory.getbasetemp() / "fuzz.csv"
+    path.write_bytes(content)
+    try:
+        dataset = Dataset.from_csv(path)
+    except FileFormatError as error:
+        dataset, message = None, str(error)
+    if dataset is None:
+        assert message.startswith(f"{path}: ")
+        assert "\n" not in message
+    else:
+        assert np.isfinite(dataset.inputs).all()
+
+
+def test_missing_files_and_directories_are_named(tmp_path: Path) -> None:
+    with pytest.raises(FileFormatError, match=r"none\.csv: cannot be read: No such file or directory$"):
+        Dataset.from_csv(tmp_path / "none.csv")
+    with pytest.raises(FileFormatError, match=r": cannot be read: Is a directory$"):
+        Dataset.from_csv(tmp_path)

@@ -1,0 +1,100 @@
+"""Files are written whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from pathlib import Path
+from typing import BinaryIO
+
+import pytest
+
+from shallowflow.errors import FileFormatError
+from shallowflow.files import write_atomically
+
+
+def test_writes_and_replaces(tmp_path: Path) -> None:
+    path = tmp_path / "a.bin"
+    write_atomically(path, lambda file: file.writelines([b"the first, longer"]))
+    assert path.read_bytes() == b"the first, longer"
+    write_atomically(path, lambda file: file.writelines([b"sec", b"ond"]))
+    assert path.read_bytes() == b"second"
+    assert os.listdir(tmp_path) == ["a.bin"]
+
+
+def test_takes_a_bare_file_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_atomically(Path("bare"), lambda file: None)
+    assert (tmp_path / "bare").read_bytes() == b""
+
+
+def test_the_old_file_stands_until_the_new_one_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "a.bin"
+    path.write_bytes(b"old")
+    seen = []
+
+    def write(file: BinaryIO) -> None:
+        file.write(b"half of the new")
+        file.flush()
+        seen.append(path.read_bytes())
+        file.write(b" one")
+
+    write_atomically(path, write)
+    assert seen == [b"old"]
+    assert path.read_bytes() == b"half of the new one"
+
+
+@pytest.mark.parametrize(
+    ("error", "raised", "message"),
+    [
+        (KeyboardInterrupt(), KeyboardInterrupt, "^$"),
+        (TypeError("not ours"), TypeError, "not ours"),
+        (
+            OSError(errno.ENOSPC, "No space left on device"),
+            FileFormatError,
+            "written: No space left on device",
+        ),
+        (OSError("no number"), FileFormatError, "cannot be written: no number"),
+    ],
+)
+def test_a_failure_leaves_the_old_file_and_nothing_else(
+    tmp_path: Path, error: BaseException, raised: type[BaseException], message: str
+) -> None:
+    path = tmp_path / "a.bin"
+    path.write_bytes(b"old")
+
+    def write(file: BinaryIO) -> None:
+        file.write(b"half")
+        raise error
+
+    with pytest.raises(raised, match=message):
+        write_atomically(path, write)
+    assert path.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["a.bin"]
+
+
+def test_unwritable_places_are_named(tmp_path: Path) -> None:
+    a_file = tmp_path / "file"
+    a_file.write_bytes(b"")
+    for path, reason in [
+        (tmp_path / "nowhere" / "a.bin", "No such file or directory"),
+        (a_file / "a.bin", "Not a directory"),
+        (tmp_path, "."),
+    ]:
+        with pytest.raises(
+            FileFormatError, match=f"^{re.escape(str(path))}: cannot be written: {reason}"
+        ) as caught:
+            write_atomically(path, lambda file: None)
+        assert "\n" not in str(caught.value)
+    assert os.listdir(tmp_path) == ["file"]
+
+
+@pytest.mark.parametrize("mask", [0o022, 0o077])
+def test_rights_follow_the_umask(tmp_path: Path, mask: int) -> None:
+    before = os.umask(mask)
+    try:
+        write_atomically(tmp_path / "a", lambda file: None)
+    finally:
+        assert os.umask(before) == mask
+    assert (tmp_path / "a").stat().st_mode & 0o777 == 0o666 & ~mask
