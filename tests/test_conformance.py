@@ -177,7 +177,8 @@ def test_every_engine_of_the_flow_follows_the_same_path(engine: str) -> None:
 
 @pytest.mark.parametrize("theorem", CERTIFICATES)
 def test_every_certificate_speaks_about_a_network_and_its_data(theorem: str) -> None:
-    network, dataset = PROBLEMS[sf.KnotNetwork]
+    trained = sf.KnotNetwork if theorem.startswith("plateau/") else sf.ReLUNetwork
+    network, dataset = PROBLEMS[trained]
     certificate = certify(theorem, network, dataset)
     assert isinstance(certificate, Certificate)
     assert certificate.theorem == theorem

@@ -12,6 +12,7 @@ from shallowflow.dynamics.descent import gradient_descent
 from shallowflow.dynamics.flow import gradient_flow
 from shallowflow.dynamics.outcome import Event, Outcome
 from shallowflow.dynamics.outer_weights import least_squares_outer
+from shallowflow.dynamics.phases import phases
 from shallowflow.dynamics.record import Record
 from shallowflow.dynamics.stages import stages
 from shallowflow.dynamics.trajectory import Trajectory
@@ -60,6 +61,7 @@ __all__ = [
     "initialize",
     "landscape",
     "least_squares_outer",
+    "phases",
     "reproduce",
     "stages",
 ]

@@ -6,7 +6,7 @@ import pytest
 from shallowflow.certificates import CERTIFICATES, Certificate, Hypothesis, Promise, certify
 from shallowflow.data.dataset import Dataset
 from shallowflow.errors import InvalidInputError
-from shallowflow.models.networks import KnotNetwork
+from shallowflow.models.networks import KnotNetwork, ReLUNetwork
 
 
 @pytest.mark.parametrize(
@@ -59,8 +59,9 @@ def test_certificates_are_frozen() -> None:
 
 def test_every_name_is_the_name_of_its_certificate() -> None:
     dataset = Dataset([[0.0], [1.0], [2.0], [3.0]], [0.1, 1.0, 0.5, 2.0])
+    knots, relu = KnotNetwork([-0.5, 1.5], [1.0, -0.5]), ReLUNetwork([[0.1], [-0.2]], [0.3, 0.4])
     for name in CERTIFICATES:
-        certificate = certify(name, KnotNetwork([-0.5, 1.5], [1.0, -0.5]), dataset)
+        certificate = certify(name, knots if name.startswith("plateau/") else relu, dataset)
         assert certificate.theorem == name
         assert certificate.hypotheses
         assert certificate.promises

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from shallowflow.certificates import plateau
+from shallowflow.certificates import early_alignment, plateau
 from shallowflow.certificates.certificate import Certificate, Hypothesis, Promise
 from shallowflow.errors import InvalidInputError
 
@@ -15,6 +15,11 @@ CERTIFICATES: dict[str, Callable[..., Certificate]] = {
     "plateau/theorem-3.3": plateau.theorem_3_3,
     "plateau/lemma-3.4": plateau.lemma_3_4,
     "plateau/theorem-3.5": plateau.theorem_3_5,
+    "early_alignment/lemma-1": early_alignment.lemma_1,
+    "early_alignment/theorem-1": early_alignment.theorem_1,
+    "early_alignment/theorem-2": early_alignment.theorem_2,
+    "early_alignment/theorem-3": early_alignment.theorem_3,
+    "early_alignment/theorem-4": early_alignment.theorem_4,
 }
 
 

@@ -1,0 +1,266 @@
+"""The alignment phase of [early_alignment] Thms 1 and 3: hypotheses, promises, and what was seen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from shallowflow.arrays import Bools, positive
+from shallowflow.certificates.certificate import Hypothesis, Promise
+from shallowflow.data.dataset import Dataset
+from shallowflow.dynamics.phases import init_scale
+from shallowflow.dynamics.trajectory import Trajectory
+from shallowflow.errors import InvalidInputError
+from shallowflow.landscape.aligned import STILL, NeuronAlignment, neuron_alignment
+from shallowflow.landscape.alignment import (
+    AlignmentThreshold,
+    alignment_threshold,
+    check_exponents,
+    pull,
+    still_but_alive,
+)
+from shallowflow.landscape.balance import balance, check_relu
+from shallowflow.landscape.cones import cones
+from shallowflow.landscape.extremal import extremal_vectors
+from shallowflow.models.loss import Loss
+from shallowflow.models.networks import ReLUNetwork
+
+SEARCH_STARTS = 100
+"""Starts of the search for saddles of G where the activation cones are too many to list."""
+
+MOST_TIMES = 100
+"""At most so many recorded times are looked at."""
+
+
+class AlignmentQuery:
+    """Data and start under Thms 1 and 3; what needs all activation cones is None where these are too many.
+
+    positive_start: Thm 3, whose neurons start with ⟨D, w/a⟩ > 0 (then alpha_0 = 1).
+    """
+
+    def __init__(
+        self,
+        network: ReLUNetwork | None,
+        dataset: Dataset,
+        loss: Loss | None,
+        slope: float,
+        *,
+        epsilon: float,
+        alpha_0: float = 1.0,
+        positive_start: bool = False,
+    ) -> None:
+        check_exponents(epsilon, alpha_0)
+        if network is not None:
+            slope = checked(network, dataset).slope
+        self.network, self.dataset, self.loss = network, dataset, loss
+        self.epsilon, self.alpha_0, self.positive_start = epsilon, alpha_0, positive_start
+        self.pull = pull(dataset, loss, slope)
+        self.scale = None if network is None else init_scale(network)
+        self.chosen = None if network is None else self._chosen(network)
+        self.threshold: AlignmentThreshold | None = None
+        self.general: bool | None = None
+        self.coincidences: int | None = None
+        try:
+            arrangement = cones(dataset)
+        except InvalidInputError:
+            self.vectors = extremal_vectors(dataset, loss, slope, starts=SEARCH_STARTS)
+            return
+        self.vectors = extremal_vectors(dataset, loss, slope)
+        self.threshold = alignment_threshold(dataset, loss, slope, epsilon=epsilon, alpha_0=alpha_0)
+        self.general = arrangement.general
+        self.coincidences = int(np.sum(still_but_alive(self.pull, arrangement.patterns)))
+
+    def _chosen(self, network: ReLUNetwork) -> Bools:
+        """Return which neurons satisfy the first point of Condition 1, or of Condition 2, (m,)."""
+        found = neuron_alignment(network, self.dataset, loss=self.loss)
+        if self.positive_start:
+            return np.asarray(found.alignments > 0)
+        # A dead neuron has 0 > −0 to satisfy; the theorem's D = 0 case is meant for it.
+        slack = np.sqrt(1 - self.alpha_0**2) * found.norms
+        return np.asarray((found.alignments > -slack) | (found.norms == 0))
+
+    @property
+    def saddles(self) -> int:
+        """How many saddles of G are known."""
+        return len(self.vectors.of_kind("saddle"))
+
+    @property
+    def without_saddles(self) -> bool | None:
+        """Whether G has no saddle; None if a search found none."""
+        return self.saddles == 0 if self.vectors.complete or self.saddles else None
+
+    def end(self, speed: float) -> float | None:
+        """Return τ in the trajectory's time."""
+        if self.threshold is None or self.network is None or self.scale is None:
+            return None
+        return self.threshold.time(self.scale) / (speed * self.network.scale)
+
+    def misalignment(self, norm: float) -> float | None:
+        """Return the promised bound for an extremal vector of this norm."""
+        if self.threshold is None or self.scale is None:
+            return None
+        return self.threshold.misalignment(self.scale, norm, positive=self.positive_start)
+
+    def data_hypotheses(self) -> list[Hypothesis]:
+        """Return Assumptions 1 and 2 in their deterministic form: what Lemmas 2, 9, 10 and 11 need."""
+        weakest = float(np.min(np.abs(self.pull.strengths)))
+        least = positive_constants = isolated = None
+        if self.threshold is not None:
+            least = min(self.threshold.alpha_min, self.threshold.d_min, self.threshold.delta_0)
+            positive_constants, isolated = least > 0, self.coincidences == 0
+        return [
+            Hypothesis(
+                "the loss has a slope at output 0 for every target (Assumption 1)", weakest > 0, weakest, 0
+            ),
+            Hypothesis("the inputs are in general position (Assumption 2)", self.general),
+            Hypothesis("α_min, D_min and δ₀ are positive (Lemmas 9, 10)", positive_constants, least, 0),
+            Hypothesis("cones with D = 0 though a gate is open (Lemma 11)", isolated, self.coincidences, 0),
+        ]
+
+    def start_hypotheses(self) -> list[Hypothesis]:
+        """Return what the initialisation must satisfy: (4), λ < λ*, and some neurons of the condition."""
+        if self.network is None or self.chosen is None:
+            return []
+        bound = None if self.threshold is None else self.threshold.scale
+        below = None if self.scale is None or bound is None else self.scale < bound
+        condition = "Condition 2.1" if self.positive_start else "Condition 1.1"
+        covered = f"neurons with {condition} (only these are promised to align)"
+        return [
+            dominance(self.network),
+            Hypothesis("the initialisation scale λ is below λ* (22)", below, self.scale, bound),
+            Hypothesis(covered, bool(self.chosen.any()), int(self.chosen.sum()), 1),
+        ]
+
+
+def checked(network: ReLUNetwork, dataset: Dataset) -> ReLUNetwork:
+    """Return a `ReLUNetwork` whose dimension is that of the data."""
+    if check_relu(network).dimension != dataset.dimension:
+        raise InvalidInputError(
+            f"network: must have the data's dimension {dataset.dimension}, got {network.dimension}"
+        )
+    return network
+
+
+def dominance(network: ReLUNetwork) -> Hypothesis:
+    """Return hypothesis (4)."""
+    found = balance(network)
+    name = "|a_j| ≥ ‖w_j‖ for every neuron (4): the least a_j² − ‖w_j‖²"
+    return Hypothesis(name, found.keeps_signs, float(np.min(found.values)), 0)
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What a trajectory showed until τ: the change of outer weights, ‖w_j‖/|a_j|, and the alignment at τ."""
+
+    change: float
+    ratio: float
+    alignment: NeuronAlignment
+    signs: Bools
+
+
+def observe(
+    query: AlignmentQuery, trajectory: Trajectory | None, speed: float, accuracy: float
+) -> Observed | None:
+    """Return what was seen, or None without a trajectory that reaches τ and can be read there."""
+    end = query.end(positive(speed, "speed"))
+    if trajectory is None or end is None or query.network is None:
+        return None
+    networks = networks_until(trajectory, end)
+    if not networks or networks[-1][0] < end:
+        return None
+    start, change, ratio = query.network.outer, 1.0, 0.0
+    seen = start != 0
+    for _, network in networks:
+        factors = np.abs(network.outer[seen] / start[seen])
+        lengths = np.linalg.norm(network.inner[seen], axis=1)
+        with np.errstate(divide="ignore"):
+            change = max(change, float(np.max(np.maximum(factors, 1.0 / factors), initial=1.0)))
+            ratio = max(ratio, float(np.max(lengths / np.abs(network.outer[seen]), initial=0.0)))
+    found = neuron_alignment(networks[-1][1], query.dataset, loss=query.loss, tolerance=accuracy)
+    return Observed(change, ratio, found, start > 0)
+
+
+def networks_until(trajectory: Trajectory, end: float) -> list[tuple[float, ReLUNetwork]]:
+    """Return (time since the start, network) at up to `MOST_TIMES` records until `end`, and at `end`."""
+    check_relu(trajectory.initial, "trajectory")
+    begin, last = float(trajectory.path.times[0]), float(trajectory.path.times[-1])
+    times = trajectory.path.times[trajectory.path.times - begin <= end]
+    chosen = times[np.unique(np.linspace(0, len(times) - 1, MOST_TIMES).astype(np.int64))].tolist()
+    if chosen[-1] < begin + end <= last:
+        chosen.append(begin + end)
+    networks = []
+    for time in chosen:
+        try:
+            networks.append((time - begin, check_relu(trajectory(time), "trajectory")))
+        except InvalidInputError:
+            break  # a trajectory without networks on the way
+    return networks
+
+
+def alignment_promises(
+    query: AlignmentQuery, observed: Observed | None, accuracy: float
+) -> tuple[Promise, ...]:
+    """Return statements (i) and (ii) of Thm 1 or 3, with what was observed."""
+    end = query.end(1.0)
+    until = "τ" if end is None else f"τ = {end:.4g} (in the flow's own time)"
+    factor = None if query.scale is None else float(query.scale ** (-2 * query.epsilon))
+    change = ratio = elsewhere = kept_factor = kept_ratio = None
+    if observed is not None and factor is not None and query.chosen is not None:
+        change, ratio = observed.change, observed.ratio
+        kept_factor, kept_ratio = change <= factor * (1 + accuracy), ratio <= 1 + accuracy
+        elsewhere = query.chosen & ~_arrived(query, observed)
+    return (
+        Promise(
+            f"(i) until {until}, outer weights change at most by the factor", factor, change, kept_factor
+        ),
+        Promise("(i) ‖w_j‖ ≤ |a_j|: the largest ratio is at most", 1.0, ratio, kept_ratio),
+        _whereabouts(query, elsewhere),
+        _misalignment(query, observed, elsewhere, accuracy),
+    )
+
+
+def _promised(query: AlignmentQuery) -> float | None:
+    """Return 0, the number of neurons that may be elsewhere at τ, or None if τ < t₂: nothing is proven."""
+    end = query.end(1.0)
+    if query.threshold is None or query.network is None or end is None:
+        return None
+    arrival = query.threshold.arrival(positive=query.positive_start) / query.network.scale
+    return 0.0 if end >= arrival else None
+
+
+def _whereabouts(query: AlignmentQuery, elsewhere: Bools | None) -> Promise:
+    """Return the promise on the cones in which the neurons of the condition are at τ."""
+    promised = _promised(query)
+    statement = "(ii) at τ (if τ ≥ t₂), neurons of the condition that are not where they should be"
+    if elsewhere is None:
+        return Promise(statement, promised)
+    unproven = promised is None and elsewhere.any()
+    return Promise(statement, promised, int(elsewhere.sum()), None if unproven else not elsewhere.any())
+
+
+def _arrived(query: AlignmentQuery, observed: Observed) -> Bools:
+    """Return which neurons are at τ where Thm 1 (extrema of G, or dead) or Thm 3 has them."""
+    found = observed.alignment
+    if query.positive_start:
+        return np.asarray(found.states >= 0)
+    extrema = np.where(observed.signs, found.of_kind("maximum"), found.of_kind("minimum"))
+    return np.asarray((found.states == STILL) | extrema)
+
+
+def _misalignment(
+    query: AlignmentQuery, observed: Observed | None, elsewhere: Bools | None, accuracy: float
+) -> Promise:
+    """Return the promise on ‖D‖ − ⟨D, w/a⟩, over the neurons that are neither dead nor exactly opposed."""
+    statement = "(ii) at τ, the others are aligned: ‖D‖ − ⟨D, w/a⟩ is at most"
+    if observed is None or elsewhere is None or query.chosen is None:
+        least = min((vector.norm for vector in query.vectors), default=None)
+        return Promise(statement, None if least is None else query.misalignment(least))
+    found = observed.alignment
+    chosen = query.chosen & ~elsewhere & (found.states >= 0) & ~found.opposed(accuracy)
+    errors, norms = found.misalignments[chosen], found.norms[chosen]
+    distinct, which = np.unique(norms, return_inverse=True)
+    bounds = np.array([query.misalignment(norm) for norm in distinct.tolist()], dtype=np.float64)[which]
+    kept = bool(np.all(errors <= bounds + accuracy * norms))
+    largest = float(np.max(bounds)) if len(bounds) else None
+    return Promise(statement, largest, float(np.max(errors, initial=0.0)), kept)
