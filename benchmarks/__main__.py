@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 
-BENCHMARKS = ("knot_descent",)
+BENCHMARKS = ("knot_descent", "knot_flow", "anls")
 
 
 def main(names: list[str]) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from shallowflow.errors import InvalidInputError
+from shallowflow.experiments.experiment import Claim
 from shallowflow.experiments.figure import SCALES, STYLES, TONES, Figure, Panel, Series
 
 
@@ -88,3 +89,9 @@ def test_figures_are_values() -> None:
         assert twin == figure(1.0)
         assert not twin.panels[0].series[0].y.flags.writeable
     assert len(repr(Series(np.zeros(1000), np.zeros(1000), "loss"))) < 200
+
+
+def test_a_claim_holds_as_a_plain_bool() -> None:
+    """Reports count and write claims; a NumPy bool would add up to something JSON cannot hold."""
+    claim = Claim("s", "p", "m", np.float64(1.0) < np.float64(2.0))  # type: ignore[arg-type]
+    assert claim.holds is True

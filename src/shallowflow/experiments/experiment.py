@@ -30,6 +30,10 @@ class Claim:
     holds: bool
     reason: str = ""
 
+    def __post_init__(self) -> None:
+        # A comparison of NumPy numbers is not a plain bool, and JSON holds only those.
+        object.__setattr__(self, "holds", bool(self.holds))
+
 
 @dataclass(frozen=True)
 class Findings:

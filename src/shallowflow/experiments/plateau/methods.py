@@ -189,7 +189,7 @@ def run_fig10(parameters: Mapping[str, Any], progress: Progress) -> Findings:
             _function_panel("jump", runs, (-0.8, 1.8)),
             Panel(
                 tuple(
-                    Series(np.maximum(run.iterations, 1.0), predictions[name], name, tone=TONES[name])
+                    Series(run.iterations[1:], predictions[name][1:], name, tone=TONES[name])
                     for name, run in runs.items()
                 ),
                 title="prediction error",

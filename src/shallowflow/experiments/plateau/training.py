@@ -43,7 +43,7 @@ class Training:
 
     def series(self, tone: str = "auto") -> Series:
         """Return the error curve, from the first iteration on."""
-        return Series(np.maximum(self.iterations, 1.0), self.errors, self.name, tone=tone)
+        return Series(self.iterations[1:], self.errors[1:], self.name, tone=tone)
 
 
 def descend(
