@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 
-BENCHMARKS = ("knot_descent", "knot_flow", "anls")
+BENCHMARKS = ("knot_descent", "knot_flow", "anls", "curve_fitting")
 
 
 def main(names: list[str]) -> None:

@@ -66,7 +66,7 @@ def samples(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.mark.parametrize("command", [[], ["list"], ["reproduce"], ["simulate"]])
+@pytest.mark.parametrize("command", [[], ["list"], ["reproduce"], ["simulate"], ["fit"]])
 def test_help_teaches_by_example(command: list[str]) -> None:
     result = run(*command, "--help")
     assert result.exit_code == 0

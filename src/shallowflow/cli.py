@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 import click
 
 from shallowflow.arrays import one_of, shown
+from shallowflow.commands.fit import fit
 from shallowflow.data import GENERATORS, Dataset
 from shallowflow.dynamics.descent import gradient_descent
 from shallowflow.dynamics.flow import gradient_flow
@@ -75,6 +76,7 @@ def main(ctx: click.Context) -> None:
       shallowflow list
       shallowflow reproduce early_alignment/fig2
       shallowflow simulate three_points --width 200 --until 200 --plot run.png
+      shallowflow fit my_data.csv --knots 20 --plot fit.png
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
@@ -286,6 +288,9 @@ def _trajectory(
     chosen = {name: default if options[name] is None else options[name] for name, default in defaults.items()}
     common = {"loss": LOSSES[options["loss"]], "epsilon": options["epsilon"], "progress": show}
     return engine(network, dataset, **chosen, **common)
+
+
+main.add_command(fit)
 
 
 def _print_json(value: dict[str, Any]) -> None:

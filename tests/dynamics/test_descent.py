@@ -171,3 +171,31 @@ def test_a_record_that_cannot_fit_is_refused_before_the_run() -> None:
     network = sf.initialize.balanced(200_000, 2)
     with pytest.raises(sf.InvalidInputError, match=r"2000001 networks of 600000 numbers needs 9\.6e\+03 GB"):
         sf.gradient_descent(network, dataset, step=1e-3, steps=2_000_000, record=sf.Record.every(1))
+
+
+def test_a_run_that_blew_up_on_the_way_is_not_called_completed() -> None:
+    """One huge step throws all neurons off the data; the loss ends where it began."""
+    dataset = sf.data.GENERATORS["three_points"]()
+    network = sf.initialize.balanced(5, 2, init_scale=1e-3, seed=0)
+    trajectory = sf.gradient_descent(network, dataset, step=1e6, steps=100, record=sf.Record.every(1))
+    assert not trajectory.outcome.ok
+    assert "smaller" in trajectory.outcome.advice
+
+
+@pytest.mark.parametrize("name", ["loss", "record"])
+def test_options_of_the_wrong_type_are_named(name: str) -> None:
+    dataset = sf.data.GENERATORS["three_points"]()
+    network = sf.initialize.balanced(3, 2)
+    with pytest.raises(sf.InvalidInputError, match=f"{name}: must be .*got 'all'"):
+        sf.gradient_descent(network, dataset, step=0.1, steps=1, **{name: "all"})  # type: ignore[arg-type]
+    with pytest.raises(sf.InvalidInputError, match=f"{name}: must be .*got 'all'"):
+        sf.gradient_flow(network, dataset, until=1.0, **{name: "all"})  # type: ignore[arg-type]
+
+
+def test_the_last_finite_network_is_kept_without_recorded_networks() -> None:
+    dataset = sf.data.GENERATORS["curve"]("sin_pi", 50)
+    network = sf.ReLUNetwork([[1.0], [-1.0]], [1.0, 1.0])
+    record = sf.Record.every(1, networks=False)
+    trajectory = sf.gradient_descent(network, dataset, step=1e3, steps=500, record=record)
+    assert trajectory.outcome.status == "diverged"
+    assert trajectory.path.times[-1] == trajectory.times[-1] > 0

@@ -10,7 +10,7 @@ from shallowflow.landscape.least_squares import least_squares
 
 
 def test_three_points_have_the_published_line() -> None:
-    """Normal equations by hand; the loss is the notes' 0.0875213675 (½ mean)."""
+    """Normal equations by hand; the loss is 0.0875213675 (½ mean)."""
     dataset = sf.data.GENERATORS["three_points"]()
     x, y = dataset.inputs, dataset.targets
     fit = least_squares(dataset)

@@ -6,9 +6,9 @@ import numpy as np
 
 from shallowflow.arrays import Floats, count, one_of, positive, shown, unit_interval
 from shallowflow.data.dataset import Dataset
-from shallowflow.dynamics.descent import check_problem
 from shallowflow.dynamics.driver import Engine, Progress, drive, judge_training, plan
 from shallowflow.dynamics.outcome import Event
+from shallowflow.dynamics.problem import check_problem, checked_loss
 from shallowflow.dynamics.record import Record
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.errors import InvalidInputError
@@ -46,8 +46,7 @@ def adam(
     (True, 2000.0)
     """
     check_problem(network, dataset)
-    loss = loss or SquareLoss()
-    loss.check(dataset.targets)
+    loss = checked_loss(loss, dataset)
     step, steps = positive(step, "step"), count(steps, "steps")
     moments = Moments(betas, damping)
     one_of(engine, "engine", ENGINES)

@@ -13,7 +13,6 @@ import numpy as np
 from shallowflow.arrays import count, one_of, positive
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.adam import Moments, sorted_samples
-from shallowflow.dynamics.descent import check_problem
 from shallowflow.dynamics.driver import Progress, drive, judge_training, plan
 from shallowflow.dynamics.outcome import Event
 from shallowflow.dynamics.outer_weights import (
@@ -22,6 +21,7 @@ from shallowflow.dynamics.outer_weights import (
     least_squares_outer,
     minimum_norm_outer,
 )
+from shallowflow.dynamics.problem import check_problem, checked_square_loss
 from shallowflow.dynamics.record import Record
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.models.loss import SquareLoss
@@ -55,7 +55,7 @@ def alternating_least_squares(
     True
     """
     check_problem(network, dataset)
-    loss = loss or SquareLoss()
+    loss = checked_square_loss(loss, SquareLoss())
     step, steps = positive(step, "step"), count(steps, "steps")
     moments = Moments() if one_of(inner, "inner", INNER) == "adam" else None
     chosen = plan(network, record, steps, 1.0)

@@ -11,18 +11,19 @@ from functools import partial
 
 import numpy as np
 
-from shallowflow.arrays import count, one_of, positive, shown
+from shallowflow.arrays import count, one_of, positive
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.driver import Engine, Progress, drive, judge_training, plan
 from shallowflow.dynamics.engines.dense_descent import DenseDescent
 from shallowflow.dynamics.engines.knot_descent import KnotDescent
 from shallowflow.dynamics.outcome import Outcome
 from shallowflow.dynamics.path import flatten
+from shallowflow.dynamics.problem import check_problem, checked_loss
 from shallowflow.dynamics.record import Record
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.errors import InvalidInputError
 from shallowflow.models.loss import Loss, SquareLoss
-from shallowflow.models.networks import NETWORKS, KnotNetwork, Network, StepNetwork
+from shallowflow.models.networks import KnotNetwork, Network
 
 ENGINES = ("auto", "dense", "blocks")
 COMPILED_FROM = 2_000_000
@@ -56,8 +57,7 @@ def gradient_descent(
     (True, 'completed')
     """
     check_problem(network, dataset)
-    loss = loss or SquareLoss()
-    loss.check(dataset.targets)
+    loss = checked_loss(loss, dataset)
     step, steps = positive(step, "step"), count(steps, "steps")
     epsilon = positive(epsilon, "epsilon")
     one_of(engine, "engine", ENGINES)
@@ -83,20 +83,6 @@ def _engine(
             f"and {type(loss).__name__}"
         )
     return DenseDescent(network, dataset, loss, step, epsilon)
-
-
-def check_problem(network: Network, dataset: Dataset) -> None:
-    """Refuse anything but a network and a data set that fit each other."""
-    if not isinstance(network, NETWORKS):
-        raise InvalidInputError(f"network: must be one of shallowflow's networks, got {shown(network)}")
-    if not isinstance(dataset, Dataset):
-        raise InvalidInputError(f"dataset: must be a Dataset, got {shown(dataset)}")
-    if network.dimension != dataset.dimension:
-        raise InvalidInputError(
-            f"dataset: inputs must have the network's dimension {network.dimension}, got {dataset.dimension}"
-        )
-    if isinstance(network, StepNetwork) and network.sharpness == 0:
-        raise InvalidInputError("network: sharpness must be > 0 to be trained by gradients, got 0")
 
 
 def stability(network: Network, dataset: Dataset, loss: Loss, epsilon: float, step: float) -> float | None:

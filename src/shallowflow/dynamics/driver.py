@@ -16,6 +16,7 @@ from shallowflow.arrays import Ints
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.outcome import Event, Outcome
 from shallowflow.dynamics.path import flatten, snapshots
+from shallowflow.dynamics.problem import checked_record
 from shallowflow.dynamics.record import Record, default_record
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.models.loss import Loss
@@ -25,6 +26,8 @@ Progress = Callable[[float], None]
 Judge = Callable[[list[float], int, int], Outcome]
 """(recorded losses, steps made, steps asked for) → outcome."""
 PROGRESS_SECONDS = 0.2
+BLOW_UP = 100.0
+"""A loss this many times its start on the way means that a run blew up, wherever it ended."""
 
 
 class Engine(Protocol):
@@ -61,7 +64,7 @@ class Plan:
 def plan(network: Network, record: Record | None, steps: int, clock: float) -> Plan:
     """Return the plan of a run of `steps` steps; refuse a record that would not fit into memory."""
     numbers = flatten(network).size
-    record = record or default_record(numbers)
+    record = checked_record(record, default_record(numbers))
     indices = record.indices(steps, clock)
     record.check_memory(len(indices), numbers)
     return Plan(record, indices, clock)
@@ -81,7 +84,7 @@ def drive(
     start = engine.network()
     times, losses = [0.0], [measure()]
     kept_times, kept = [0.0], [flatten(start)]
-    done, total = 0, int(plan.indices[-1])
+    done, total, last = 0, int(plan.indices[-1]), kept[0]
     for index in plan.indices[1:]:
         finite = _advance(engine, int(index) - done, done, total, progress)
         value = measure() if finite else np.inf
@@ -90,9 +93,13 @@ def drive(
         done = int(index)
         times.append(done * plan.clock)
         losses.append(value)
-        if plan.record.networks or done == total:
+        last = flatten(engine.network())
+        if plan.record.networks:
             kept_times.append(done * plan.clock)
-            kept.append(flatten(engine.network()))
+            kept.append(last)
+    if kept_times[-1] < done * plan.clock:
+        kept_times.append(done * plan.clock)
+        kept.append(last)
     return Trajectory(
         np.array(times),
         np.array(losses),
@@ -126,5 +133,8 @@ def judge_training(losses: list[float], done: int, total: int) -> Outcome:
         message = f"a parameter or the loss overflowed after step {done} of {total}."
         return Outcome("diverged", message, smaller)
     if losses[-1] > losses[0] * (1 + 1e-9):
-        return Outcome("unstable", f"the loss rose from {losses[0]:.3g} to {losses[-1]:.3g}.", smaller)
+        return Outcome("unstable", f"the loss rose from {losses[0]:.6g} to {losses[-1]:.6g}.", smaller)
+    if max(losses) > BLOW_UP * losses[0]:
+        message = f"on the way the loss rose from {losses[0]:.3g} to {max(losses):.3g}."
+        return Outcome("unstable", message, smaller)
     return Outcome("completed", f"{total} steps, loss {losses[-1]:.6g}.")

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Protocol
 
 from shallowflow.arrays import non_negative, one_of, positive
 from shallowflow.data.dataset import Dataset
-from shallowflow.dynamics.descent import check_problem
+from shallowflow.dynamics.driver import Progress
 from shallowflow.dynamics.flow_recorder import FlowRecorder, Segments, dense_record
 from shallowflow.dynamics.outcome import Outcome
+from shallowflow.dynamics.problem import check_problem, checked_loss, checked_record
 from shallowflow.dynamics.record import Record
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.errors import InvalidInputError
 from shallowflow.models.loss import Loss, SquareLoss
 from shallowflow.models.networks import KnotNetwork, Network, ReLUNetwork, StepNetwork
 
-Progress = Callable[[float], None]
 ENGINES = ("auto", "dense", "stages")
 
 
@@ -72,15 +71,16 @@ def gradient_flow(
     """
     check_problem(network, dataset)
     if isinstance(network, StepNetwork):
-        raise InvalidInputError("network: gradient_flow on samples takes a ReLUNetwork or a KnotNetwork")
-    loss = loss or SquareLoss()
-    loss.check(dataset.targets)
+        raise InvalidInputError(
+            "network: gradient_flow takes a ReLUNetwork or a KnotNetwork, got a StepNetwork"
+        )
+    loss = checked_loss(loss, dataset)
     until, speed = positive(until, "until"), positive(speed, "speed")
     epsilon, tolerance = positive(epsilon, "epsilon"), positive(tolerance, "tolerance")
     stop = non_negative(stop, "stop")
     one_of(engine, "engine", ENGINES)
 
-    recorder = FlowRecorder(network, dataset, loss, record or dense_record(network), until)
+    recorder = FlowRecorder(network, dataset, loss, checked_record(record, dense_record(network)), until)
     runner = _engine(engine, network, dataset, loss, (speed, epsilon, tolerance, stop))
     outcome = _integrate(runner, recorder, until, progress)
     return recorder.trajectory(outcome, {"engine": runner.name, **runner.statistics()})
@@ -123,4 +123,5 @@ def _integrate(
             return verdict
         if recorder.full:
             return recorder.memory_outcome()
+    recorder.note_end()
     return Outcome("completed", f"reached t = {until:g}, loss {recorder.loss:.6g}.")

@@ -107,10 +107,14 @@ class FlowRecorder:
         predictions = unflatten(self._template, theta).predict(self._dataset.inputs)
         return self._loss.value(predictions, self._dataset.targets)
 
-    def trajectory(self, outcome: Outcome, statistics: dict[str, float | int | str]) -> Trajectory:
-        """Return what was gathered."""
+    def note_end(self) -> None:
+        """Record the loss at the time reached, if the record has not done so."""
         if self._times[-1] < self._end:
             self._note(self._end, self._last)
+
+    def trajectory(self, outcome: Outcome, statistics: dict[str, float | int | str]) -> Trajectory:
+        """Return what was gathered."""
+        self.note_end()
         counts = {"segments": self._segments, "events": self._counted}
         return Trajectory(
             np.array(self._times),

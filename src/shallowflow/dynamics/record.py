@@ -37,6 +37,13 @@ class Record(FrozenArrays):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        given = [name for name in ("interval", "points", "times") if getattr(self, name) is not None]
+        if len(given) > 1:
+            raise InvalidInputError(f"record: takes one of interval, points, times; got {', '.join(given)}")
+        if self.interval is not None:
+            count(self.interval, "interval")
+        if self.points is not None:
+            count(self.points, "points", at_least=2)
         count(self.max_bytes, "max_bytes", at_least=0)
         count(self.max_events, "max_events", at_least=0)
 
@@ -44,7 +51,7 @@ class Record(FrozenArrays):
     def every(
         cls, k: int, *, networks: bool = True, max_bytes: int = DEFAULT_BYTES, max_events: int = 10_000
     ) -> Record:
-        """Record every k-th step."""
+        """Record every k-th step. (A flow keeps all its polynomials and notes every k-th loss.)"""
         return cls(count(k, "every"), None, None, networks, max_bytes, max_events)
 
     @classmethod

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from shallowflow.arrays import Floats
+from shallowflow.arrays import Floats, vector
 from shallowflow.dynamics.outcome import Event, Outcome
 from shallowflow.dynamics.path import Polynomials, Snapshots, unflatten
 from shallowflow.dynamics.trajectory import Trajectory
@@ -138,6 +138,10 @@ def _assemble(header: dict[str, Any], arrays: dict[str, Floats]) -> Trajectory:
         path = Polynomials(network, times, values)
     else:
         raise FileFormatError(f"its path is of unknown kind {header['path']!r}")
+    if header["path"] == Polynomials.kind and values.shape[1] < 2:
+        raise FileFormatError(f"path_values has {values.shape[1]} nodes per step instead of 2 or more")
+    _check_times("path_times", times)
+    _check_times("times", arrays["times"])
     _check_shape("path_times", times, (len(times),))
     _check_shape("times", arrays["times"], (len(arrays["times"]),))
     _check_shape("losses", arrays["losses"], arrays["times"].shape)
@@ -155,6 +159,11 @@ def _template(described: dict[str, Any], size: int) -> Network:
         raise FileFormatError(f"path_values holds {size} numbers per network, not {shapes}")
     parameters: dict[str, Any] = {name: np.zeros(shape) for name, shape in shapes.items()}
     return network(**parameters, **{name: float(value) for name, value in described["constants"].items()})
+
+
+def _check_times(name: str, times: Floats) -> None:
+    if np.any(np.diff(vector(times, name)) < 0):
+        raise FileFormatError(f"{name} goes back in time")
 
 
 def _check_shape(name: str, array: Floats, shape: tuple[int, ...]) -> None:

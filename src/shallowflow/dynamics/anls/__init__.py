@@ -14,9 +14,9 @@ from shallowflow.dynamics.anls import compiled, iteration, reference
 from shallowflow.dynamics.anls.candidates import Candidate, candidates
 from shallowflow.dynamics.anls.iteration import Moves
 from shallowflow.dynamics.anls.recording import Story, trajectory
-from shallowflow.dynamics.descent import check_problem
 from shallowflow.dynamics.driver import Progress
 from shallowflow.dynamics.outer_weights import DistinctPoints, distinct_points
+from shallowflow.dynamics.problem import check_problem, checked_square_loss
 from shallowflow.dynamics.record import Record
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.errors import InvalidInputError
@@ -61,9 +61,7 @@ def active_neuron_least_squares(
         raise InvalidInputError(f"network: must be a KnotNetwork, got {shown(network)}")
     check_problem(network, dataset)
     one_of(method, "method", METHODS)
-    loss = loss or SquareLoss("sum")
-    if not isinstance(loss, SquareLoss):
-        raise InvalidInputError(f"loss: must be a SquareLoss, got {shown(loss)}")
+    loss = checked_square_loss(loss, SquareLoss("sum"))
     if max_iterations is not None:
         max_iterations = count(max_iterations, "max_iterations", at_least=0)
         if record is not None:

@@ -1,0 +1,52 @@
+"""The border of every training: a network, a data set, a loss and a record that fit each other."""
+
+from __future__ import annotations
+
+from shallowflow.arrays import shown
+from shallowflow.data.dataset import Dataset
+from shallowflow.dynamics.record import Record
+from shallowflow.errors import InvalidInputError
+from shallowflow.models.loss import LogisticLoss, Loss, SquareLoss
+from shallowflow.models.networks import NETWORKS, Network, StepNetwork
+
+
+def check_problem(network: Network, dataset: Dataset) -> None:
+    """Refuse anything but a network and a data set that fit each other."""
+    if not isinstance(network, NETWORKS):
+        raise InvalidInputError(f"network: must be one of shallowflow's networks, got {shown(network)}")
+    if not isinstance(dataset, Dataset):
+        raise InvalidInputError(f"dataset: must be a Dataset, got {shown(dataset)}")
+    if network.dimension != dataset.dimension:
+        raise InvalidInputError(
+            f"dataset: inputs must have the network's dimension {network.dimension}, got {dataset.dimension}"
+        )
+    if isinstance(network, StepNetwork) and network.sharpness == 0:
+        raise InvalidInputError("network: sharpness must be > 0 to be trained by gradients, got 0")
+
+
+def checked_loss(loss: Loss | None, dataset: Dataset) -> Loss:
+    """Return the loss (½·mean of squares if None), checked to have a meaning for the targets."""
+    if loss is None:
+        return SquareLoss()
+    if not isinstance(loss, SquareLoss | LogisticLoss):
+        raise InvalidInputError(f"loss: must be SquareLoss() or LogisticLoss(), got {shown(loss)}")
+    loss.check(dataset.targets)
+    return loss
+
+
+def checked_square_loss(loss: Loss | None, default: SquareLoss) -> SquareLoss:
+    """Return the loss, or the default if None, checked to be a square loss."""
+    if loss is None:
+        return default
+    if not isinstance(loss, SquareLoss):
+        raise InvalidInputError(f"loss: must be a SquareLoss, got {shown(loss)}")
+    return loss
+
+
+def checked_record(record: Record | None, default: Record) -> Record:
+    """Return the record, or the default if None."""
+    if record is None:
+        return default
+    if not isinstance(record, Record):
+        raise InvalidInputError(f"record: must be a Record such as Record.every(10), got {shown(record)}")
+    return record
