@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 
-BENCHMARKS = ("knot_descent", "knot_flow", "anls", "curve_fitting")
+BENCHMARKS = ("knot_descent", "knot_flow", "anls", "curve_fitting", "cone_descent")
 
 
 def main(names: list[str]) -> None:

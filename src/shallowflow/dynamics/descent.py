@@ -14,6 +14,7 @@ import numpy as np
 from shallowflow.arrays import count, one_of, positive
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.driver import Engine, Progress, drive, judge_training, plan
+from shallowflow.dynamics.engines.cone_descent import ConeDescent
 from shallowflow.dynamics.engines.dense_descent import DenseDescent
 from shallowflow.dynamics.engines.knot_descent import KnotDescent
 from shallowflow.dynamics.outcome import Outcome
@@ -22,12 +23,12 @@ from shallowflow.dynamics.problem import check_problem, checked_loss
 from shallowflow.dynamics.record import Record
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.errors import InvalidInputError
-from shallowflow.models.loss import Loss, SquareLoss
-from shallowflow.models.networks import KnotNetwork, Network
+from shallowflow.models.loss import LogisticLoss, Loss, SquareLoss
+from shallowflow.models.networks import KnotNetwork, Network, ReLUNetwork
 
-ENGINES = ("auto", "dense", "blocks")
-COMPILED_FROM = 2_000_000
-"""Work (steps × neurons × samples) from which a compiled engine is worth loading."""
+ENGINES = ("auto", "dense", "blocks", "cones")
+BLOCKS_FROM, CONES_FROM = 2_000_000, 2_000_000_000
+"""Work (steps × neurons × samples) from which the compiled engines are worth loading (or compiling once)."""
 
 
 def gradient_descent(
@@ -46,7 +47,8 @@ def gradient_descent(
 
     The inner layer moves with step·epsilon ([two_timescale]'s ratio ε). Whatever the engine, the iterates
     are those of plain gradient descent up to rounding: "dense" is plain NumPy for every network and loss,
-    "blocks" costs O(width) per step for a `KnotNetwork` and the square loss; "auto" takes the faster one.
+    "blocks" costs O(width) per step for a `KnotNetwork` and the square loss; "cones" is for a `ReLUNetwork`
+    in the plane, at a cost per step that does not grow with the width; "auto" takes the faster one.
 
     Examples
     --------
@@ -74,13 +76,26 @@ def _engine(
     name: str, network: Network, dataset: Dataset, loss: Loss, step: float, epsilon: float, steps: int
 ) -> Engine:
     """Return the engine of that name, or the fastest one that fits."""
+    work = steps * network.width * dataset.size
     if isinstance(network, KnotNetwork) and isinstance(loss, SquareLoss):
-        if name == "blocks" or (name == "auto" and steps * network.width * dataset.size >= COMPILED_FROM):
+        if name == "blocks" or (name == "auto" and work >= BLOCKS_FROM):
             return KnotDescent(network, dataset, loss, step, epsilon)
     elif name == "blocks":
         raise InvalidInputError(
             f"engine: 'blocks' needs a KnotNetwork and the square loss, got {type(network).__name__} "
             f"and {type(loss).__name__}"
+        )
+    if (
+        isinstance(network, ReLUNetwork)
+        and network.dimension == 2
+        and isinstance(loss, SquareLoss | LogisticLoss)
+    ):
+        if name == "cones" or (name == "auto" and work >= CONES_FROM):
+            return ConeDescent(network, dataset, loss, step, epsilon)
+    elif name == "cones":
+        raise InvalidInputError(
+            f"engine: 'cones' needs a ReLUNetwork on inputs of dimension 2, got {type(network).__name__} "
+            f"on dimension {dataset.dimension}"
         )
     return DenseDescent(network, dataset, loss, step, epsilon)
 
