@@ -34,9 +34,9 @@ FloatArray = NDArray[np.float64]
 Fit = Callable[[FloatArray, FloatArray, int], FloatArray]
 """(x sorted (n,), y (n,), number of knots) → the fitted values at x (n,)."""
 
-PATIENCE = 150.0
-SHORT, REPEATS = 0.2, 20
-"""Fits that take less processor time (in seconds) than this are repeated and averaged: clocks are coarse."""
+PATIENCE = 240.0
+SHORT, REPEATS = 0.2, 1000
+"""Fits are repeated for this long (in seconds of processor time), at most so often: clocks are coarse."""
 FEW_KNOTS = 20
 """pwlf's differential evolution does not finish with more."""
 console = Console(width=100)
@@ -173,11 +173,13 @@ def measured(fit: Fit, task: Task) -> tuple[float, float] | str:
             warnings.simplefilter("ignore")
             values = fit(task.x, task.y, task.knots)
             seconds = time.process_time() - start
-            if seconds < SHORT:
-                start = time.process_time()
-                for _ in range(REPEATS):
-                    fit(task.x, task.y, task.knots)
-                seconds = (time.process_time() - start) / REPEATS
+            times = 0
+            start = time.process_time()
+            while seconds < SHORT and times < REPEATS and time.process_time() - start < SHORT:
+                fit(task.x, task.y, task.knots)
+                times += 1
+            if times:
+                seconds = (time.process_time() - start) / times
     except NoResultError as error:
         return str(error)
     finally:
