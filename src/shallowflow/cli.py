@@ -30,7 +30,6 @@ LOSSES: dict[str, Loss] = {"square": SquareLoss(), "sum": SquareLoss("sum"), "lo
 FLOW: dict[str, float] = {"until": 100.0}
 DESCENT: dict[str, float] = {"step": 1e-2, "steps": 10_000}
 INTERRUPTED = 130
-HELP = {"help_option_names": ["-h", "--help"]}
 
 
 class Program(click.Group):
