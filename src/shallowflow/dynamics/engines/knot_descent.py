@@ -21,13 +21,13 @@ class KnotDescent:
     def __init__(
         self, network: KnotNetwork, dataset: Dataset, loss: SquareLoss, step: float, epsilon: float
     ) -> None:
-        from shallowflow.kernels import knot_descent
+        from shallowflow.kernels import knot_descent, knot_prefix
 
         self._kernel = knot_descent.advance
         self._network = network
         order = np.argsort(dataset.inputs[:, 0], kind="stable")
         self._x, self._y = dataset.inputs[order, 0], dataset.targets[order]
-        self._prefix = knot_descent.prefix_sums(self._x, self._y)
+        self._prefix = knot_prefix.prefix_sums(self._x, self._y)
         weight = loss.weight(dataset.size)
         self._rates = step * epsilon * weight, step * weight
         self._crossings = 0
