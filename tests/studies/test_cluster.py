@@ -47,9 +47,10 @@ def start(directory: Path, *words: str) -> subprocess.Popen[bytes]:
         )
 
 
-@pytest.fixture
-def dask(tmp_path: Path) -> Iterator[Dask]:
+@pytest.fixture(scope="module")
+def dask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dask]:
     """A scheduler and two workers of one thread; without nannies, so that a worker killed stays dead."""
+    tmp_path = tmp_path_factory.mktemp("dask")
     port = free_port()
     address = f"tcp://127.0.0.1:{port}"
     scheduler = start(tmp_path, "scheduler", "--host", "127.0.0.1", "--port", str(port), "--no-dashboard")
@@ -79,7 +80,28 @@ def test_two_workers_give_the_bits_of_one_process_and_failures_are_told(dask: Da
     assert results[0].error.startswith("ValueError: this run cannot be\n")
 
 
+def test_coordinator_killed_half_way_on_a_cluster(dask: Dask, tmp_path: Path) -> None:
+    log, directory = tmp_path / "log", tmp_path / "store"
+    command = [sys.executable, "-m", "tests.studies.tasks", str(directory), str(log), dask.address]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
+    victim = subprocess.Popen(command, env=environment, start_new_session=True)
+    while not log.exists() or len(log.read_text().split()) < 100:
+        assert victim.poll() is None
+        time.sleep(0.01)
+    os.killpg(victim.pid, signal.SIGKILL)
+    victim.wait()
+    with Store(directory, writable=False) as store:
+        finished = {r.identity: r.started for r in store.results("many") if r.done}
+    assert finished
+    with Store(directory) as store:
+        results = run(many(str(log)), Cluster(dask.address), store)
+    assert len(results) == 200
+    assert all(r.done and r.attempts == 1 for r in results)
+    assert all(finished.get(r.identity, r.started) == r.started for r in results)
+
+
 def test_a_worker_killed_half_way_loses_nothing(dask: Dask, tmp_path: Path) -> None:
+    # The last test with these workers: one of them does not come back.
     log = tmp_path / "log"
     study = many(str(log))
     victim = dask.workers[0]
@@ -104,26 +126,6 @@ def test_a_worker_killed_half_way_loses_nothing(dask: Dask, tmp_path: Path) -> N
         # A second time there is nothing to do.
         run(study, Cluster(dask.address), store)
     assert log.read_text().split() == executed
-
-
-def test_coordinator_killed_half_way_on_a_cluster(dask: Dask, tmp_path: Path) -> None:
-    log, directory = tmp_path / "log", tmp_path / "store"
-    command = [sys.executable, "-m", "tests.studies.tasks", str(directory), str(log), dask.address]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
-    victim = subprocess.Popen(command, env=environment, start_new_session=True)
-    while not log.exists() or len(log.read_text().split()) < 100:
-        assert victim.poll() is None
-        time.sleep(0.01)
-    os.killpg(victim.pid, signal.SIGKILL)
-    victim.wait()
-    with Store(directory, writable=False) as store:
-        finished = {r.identity: r.started for r in store.results("many") if r.done}
-    assert finished
-    with Store(directory) as store:
-        results = run(many(str(log)), Cluster(dask.address), store)
-    assert len(results) == 200
-    assert all(r.done and r.attempts == 1 for r in results)
-    assert all(finished.get(r.identity, r.started) == r.started for r in results)
 
 
 def test_a_local_cluster_is_made_and_ended() -> None:

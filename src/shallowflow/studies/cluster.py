@@ -39,25 +39,33 @@ class Cluster:
 
             if not client.scheduler_info()["workers"]:
                 warnings.warn(f"no Dask worker has joined {self.address} yet; waiting for one", stacklevel=2)
-            futures: dict[Any, str] = {
-                client.submit(
-                    execute_elsewhere, run.identity, dumps(run), key=f"run-{run.identity}", pure=False
-                ): (run.identity)
-                for run in runs
-            }
+            futures: dict[Any, str] = {}
+            for run in runs:
+                key = f"run-{run.identity}"
+                futures[client.submit(execute_elsewhere, run.identity, dumps(run), key=key)] = run.identity
             try:
-                for future in as_completed(list(futures)):
-                    yield self._outcome(future, futures.pop(future))
+                completed = as_completed(list(futures))
+                for future in completed:
+                    outcome = self._outcome(future, futures[future])
+                    if outcome is None:
+                        completed.add(future)
+                        continue
+                    del futures[future]
                     # Without it the workers keep every result until the end.
                     future.release()
+                    yield outcome
             finally:
                 client.cancel(list(futures), force=True)
 
-    def _outcome(self, future: Any, identity: str) -> Outcome:
-        if future.status == "finished":
+    def _outcome(self, future: Any, identity: str) -> Outcome | None:
+        """Return the outcome; None if it was lost with its worker, so that it is being computed again."""
+        status = future.status
+        if status in ("lost", "pending"):
+            return None
+        if status == "finished":
             outcome: Outcome = future.result()
             return outcome
-        if future.status == "error":
+        if status == "error":
             error = future.exception()
             return failed(identity, f"{type(error).__name__}: {error}")
         raise ShallowflowError(f"--dask: lost the scheduler at {self.address}; the finished runs are kept")

@@ -23,6 +23,11 @@ class Tally:
     failed: int = 0
     last: Outcome | None = None
 
+    @property
+    def fraction(self) -> float:
+        """How much is over, from 0 to 1."""
+        return (self.kept + self.done + self.failed) / self.total
+
 
 Progress = Callable[[Tally], None]
 

@@ -13,10 +13,12 @@ import json
 import os
 import platform
 import sqlite3
+import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 
@@ -99,6 +101,19 @@ class Store:
             }
         return [run for run in runs if run.identity not in done]
 
+    def find(self, run: Run) -> Result | None:
+        """Return what is known of one run, whatever study it belongs to; None if it is not known."""
+        found = self._rows("SELECT * FROM runs WHERE identity = ?", run.identity)
+        values = self._rows("SELECT name, value FROM metrics WHERE identity = ?", run.identity)
+        return self._result(found[0], _metrics(values)) if found else None
+
+    def forget(self, runs: Iterable[Run]) -> None:
+        """Take back the results of runs, so that they count as missing."""
+        with self._told("written"), self._database as database:
+            database.executemany(
+                "UPDATE runs SET status = 'planned' WHERE identity = ?", ((run.identity,) for run in runs)
+            )
+
     def record(self, outcome: Outcome) -> None:
         """Write an outcome; when this returns it is on the disk."""
         with self._told("written"):
@@ -116,8 +131,9 @@ class Store:
                         outcome.identity,
                     ),
                 )
+                database.execute("DELETE FROM metrics WHERE identity = ?", (outcome.identity,))
                 database.executemany(
-                    "INSERT OR REPLACE INTO metrics VALUES (?, ?, ?)",
+                    "INSERT INTO metrics VALUES (?, ?, ?)",
                     ((outcome.identity, name, value) for name, value in outcome.metrics.items()),
                 )
 
@@ -139,15 +155,14 @@ class Store:
             "SELECT r.* FROM members m JOIN runs r ON r.identity = m.identity "
             "WHERE m.study = ? AND m.position IS NOT NULL ORDER BY m.position"
         )
-        values: dict[str, dict[str, float]] = {}
         measured = (
             "SELECT x.identity, x.name, x.value FROM members m JOIN metrics x ON x.identity = m.identity "
             "WHERE m.study = ? AND m.position IS NOT NULL ORDER BY x.name"
         )
+        values: dict[str, list[tuple[str, float | None]]] = {}
         for identity, name, value in self._rows(measured, study):
-            # SQLite has no NaN; it keeps NULL instead.
-            values.setdefault(identity, {})[name] = float("nan") if value is None else value
-        return [self._result(row, values.get(row["identity"], {})) for row in self._rows(query, study)]
+            values.setdefault(identity, []).append((name, value))
+        return [self._result(r, _metrics(values.get(r["identity"], ()))) for r in self._rows(query, study)]
 
     def remove(self, study: str) -> int:
         """Remove a study and the runs that belong to no other one; return how many runs went."""
@@ -269,16 +284,17 @@ class Store:
 
 
 def _write_arrays(file: Any, arrays: dict[str, Any]) -> None:
-    import zipfile
-
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
         for name, array in arrays.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
 
 
+def _metrics(pairs: Iterable[Any]) -> dict[str, float]:
+    # SQLite has no NaN; it keeps NULL instead.
+    return {name: float("nan") if value is None else value for name, value in pairs}
+
+
 def _quoted(directory: Path) -> str:
     """Return an absolute path as SQLite reads it in a URI."""
-    from urllib.parse import quote
-
     return quote(str(directory.absolute()))
