@@ -26,10 +26,14 @@ FORBIDDEN = {
     "numba": ("data/dataset.py", "import numba"),
     "scikit-learn": ("landscape/least_squares.py", "import sklearn"),
     "drawing": ("experiments/figure.py", "import matplotlib"),
+    "dask": ("experiments/figure.py", "import distributed"),
 }
 """For every contract one import that breaks it: (file, line)."""
 
-HEAVY = ("torch", "dask", "plotly", "matplotlib", "sklearn", "numba", "xarray", "scipy.integrate")
+HEAVY = (
+    *("torch", "dask", "distributed", "plotly", "matplotlib"),
+    *("sklearn", "numba", "xarray", "scipy.integrate"),
+)
 MAX_LINES = 400
 EMPTY_NAMES = {"utils", "misc", "common", "helpers"}
 

@@ -5,9 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +14,7 @@ from click.testing import CliRunner, Result
 from shallowflow.cli import main
 from shallowflow.data import GENERATORS
 from shallowflow.dynamics.trajectory import Trajectory
-from shallowflow.experiments import EXPERIMENTS, Claim, Experiment, Figure, Findings, Panel, Progress, Series
+from shallowflow.experiments import EXPERIMENTS
 
 COMMAND = [sys.executable, "-m", "shallowflow.cli"]
 QUICK = ["--width", "5", "--descent", "--steps", "20"]
@@ -39,34 +37,9 @@ def refused(result: Result, *words: str) -> None:
         assert word in line
 
 
-def run_sample(parameters: Mapping[str, Any], progress: Progress) -> Findings:
-    progress(0.5, "half")
-    curve = Figure("sample", "A sample", (Panel((Series([1, 2], [1, 2]),)),))
-    claims = (Claim("it grows", "> 0", f"{parameters['size']}", True), Claim("it ends", "yes", "no", False))
-    return Findings((curve,), claims)
-
-
-def run_until_interrupted(parameters: Mapping[str, Any], progress: Progress) -> Findings:
-    raise KeyboardInterrupt
-
-
-def sample(name: str, run: Any = run_sample) -> Experiment:
-    parameters = {"quick": {"size": 1}, "paper": {"size": 100}}
-    return Experiment(name, f"Title of {name}", "Figure 1", parameters, run)
-
-
-@pytest.fixture
-def samples(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Three small experiments instead of the real ones, in an empty working directory."""
-    for name in list(EXPERIMENTS):
-        monkeypatch.delitem(EXPERIMENTS, name)
-    for name in ("plateau/one", "plateau/two", "incremental/three"):
-        monkeypatch.setitem(EXPERIMENTS, name, sample(name))
-    monkeypatch.setattr("shallowflow.cli.DEMO", ("plateau/two",))
-    monkeypatch.chdir(tmp_path)
-
-
-@pytest.mark.parametrize("command", [[], ["list"], ["reproduce"], ["simulate"], ["fit"]])
+@pytest.mark.parametrize(
+    "command", [[], ["list"], ["reproduce"], ["simulate"], ["fit"], ["studies"], ["studies", "show"]]
+)
 def test_help_teaches_by_example(command: list[str]) -> None:
     result = run(*command, "--help")
     assert result.exit_code == 0
@@ -96,72 +69,6 @@ def test_list_names_experiments_and_data() -> None:
     assert [e["name"] for e in listed["experiments"]] == list(EXPERIMENTS)
     assert {"name", "paper", "title", "source", "demo"} == set(listed["experiments"][0])
     assert [g["name"] for g in listed["generators"]] == list(GENERATORS)
-
-
-@pytest.mark.usefixtures("samples")
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
-        (["plateau/one"], ["plateau/one"]),
-        (["plateau"], ["plateau/one", "plateau/two"]),
-        (["incremental", "plateau/one", "incremental/three"], ["incremental/three", "plateau/one"]),
-        ([], ["plateau/one", "plateau/two", "incremental/three"]),
-        (["--demo"], ["plateau/two"]),
-    ],
-)
-def test_reproduce_runs_what_is_asked(arguments: list[str], expected: list[str]) -> None:
-    result = run("reproduce", *arguments, "--json")
-    assert result.exit_code == 0
-    assert result.stderr == ""
-    told = json.loads(result.stdout)
-    assert [r["name"] for r in told["reproductions"]] == expected
-    assert told["claims"] == {"total": 2 * len(expected), "hold": len(expected)}
-    assert told["report"] == os.path.join("report", "report.html")
-    assert Path(told["report"]).is_file()
-
-
-@pytest.mark.usefixtures("samples")
-def test_reproduce_prints_claims_and_ends_with_the_report() -> None:
-    result = run("reproduce", "plateau/one", "--scale", "paper", "--out", "here/there")
-    assert result.exit_code == 0  # although one claim does not hold
-    for expected in ("plateau/one", "it grows", "> 0", "100", "✓ yes", "✗ no", "1 of 2 claims hold"):
-        assert expected in result.stdout
-    assert result.stdout.splitlines()[-1] == os.path.join("here/there", "report.html")
-    assert Path("here/there/report.html").is_file()
-
-
-@pytest.mark.usefixtures("samples")
-def test_an_interrupted_reproduction_keeps_what_was_finished(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(EXPERIMENTS, "plateau/two", sample("plateau/two", run_until_interrupted))
-    result = run("reproduce", "--out", "out")
-    assert result.exit_code == 130
-    (line,) = result.stderr.splitlines()
-    assert line == "interrupted: 1 of 3 experiments finished; out/report.html has what was finished"
-    told = json.loads(Path("out/reproductions.json").read_text())
-    assert [r["name"] for r in told["reproductions"]] == ["plateau/one"]
-
-
-@pytest.mark.usefixtures("samples")
-def test_an_early_interruption_writes_no_report(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setitem(EXPERIMENTS, "plateau/one", sample("plateau/one", run_until_interrupted))
-    result = run("reproduce", "--out", "out")
-    assert result.exit_code == 130
-    assert result.stderr == "interrupted: 0 of 3 experiments finished\n"
-    assert list(Path("out").iterdir()) == []
-
-
-@pytest.mark.usefixtures("samples")
-def test_bad_requests_to_reproduce_are_refused() -> None:
-    Path("file").touch()
-    refused(run("reproduce", "nope"), "NAME", "'nope'", "shallowflow list")
-    refused(run("reproduce", "plateau/ones"), "NAME", "'plateau/ones'", "did you mean plateau/one?")
-    refused(run("reproduce", "plateau", "--demo"), "NAME", "--demo", "'plateau'")
-    refused(run("reproduce", "--scale", "huge"), "--scale", "'huge'")
-    refused(run("reproduce", "--out", "file/x"), "--out", "'file/x'", "writable")
-    refused(run("reproduce", "--out", "file"), "--out", "'file'", "writable")
-    refused(run("reprodce"), "'reprodce'")
 
 
 @pytest.mark.parametrize(

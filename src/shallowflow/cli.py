@@ -1,14 +1,13 @@
-"""The command line: `shallowflow list`, `reproduce`, `simulate`, `fit`. Heavy imports wait until needed."""
+"""The command line: `shallowflow list`, `simulate`, and those of `commands/`. Heavy imports wait."""
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import json
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -16,12 +15,14 @@ import click
 
 from shallowflow.arrays import one_of, shown
 from shallowflow.commands.fit import fit
+from shallowflow.commands.reproduce import INTERRUPTED, reproduce
+from shallowflow.commands.studies import studies
 from shallowflow.data import GENERATORS, Dataset
 from shallowflow.dynamics.descent import gradient_descent
 from shallowflow.dynamics.flow import gradient_flow
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.errors import InvalidInputError, ShallowflowError
-from shallowflow.experiments import DEMO, EXPERIMENTS, Experiment, Reproduction
+from shallowflow.experiments import DEMO, EXPERIMENTS
 from shallowflow.models import LogisticLoss, Loss, Network, SquareLoss, initialize
 
 SCALED = ("balanced", "dominated", "gaussian")
@@ -29,7 +30,6 @@ INITIALISATIONS = {"relu": (*SCALED, "asymmetric", "grouped"), "knots": ("he_kno
 LOSSES: dict[str, Loss] = {"square": SquareLoss(), "sum": SquareLoss("sum"), "logistic": LogisticLoss()}
 FLOW: dict[str, float] = {"until": 100.0}
 DESCENT: dict[str, float] = {"step": 1e-2, "steps": 10_000}
-INTERRUPTED = 130
 
 
 class Program(click.Group):
@@ -76,6 +76,7 @@ def main(ctx: click.Context) -> None:
       shallowflow reproduce early_alignment/fig2
       shallowflow simulate three_points --width 200 --until 200 --plot run.png
       shallowflow fit my_data.csv --knots 20 --plot fit.png
+      shallowflow studies list report/store
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
@@ -100,72 +101,6 @@ def list_(as_json: bool) -> None:
         return
     output().print(experiments_table(listed["experiments"]))
     output().print(generators_table(listed["generators"]))
-
-
-@main.command()
-@click.argument("names", nargs=-1, metavar="[NAME]...")
-@click.option("--scale", type=click.Choice(["quick", "paper"]), default="quick", show_default=True)
-@click.option("--out", default="report", show_default=True, metavar="DIR", help="Where the report goes.")
-@click.option("--demo", is_flag=True, help="One experiment of each paper.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object: claims, versions, report.")
-@click.pass_context
-def reproduce(
-    ctx: click.Context, names: tuple[str, ...], scale: str, out: str, demo: bool, as_json: bool
-) -> None:
-    """Run experiments of the papers; print what was published beside what came out; write a report.
-
-    NAME is an experiment such as early_alignment/fig2, or a paper's word such as plateau for all of its
-    experiments; without a name everything runs. DIR receives report.html (one file, nothing to load),
-    reproductions.json and the figures. A claim that does not hold is a finding: the exit code stays 0.
-
-    \b
-    Examples:
-      shallowflow reproduce --demo
-      shallowflow reproduce early_alignment/fig2 --out report
-      shallowflow reproduce plateau --scale paper
-      shallowflow reproduce --demo --json > claims.json
-    """
-    experiments = _chosen(names, demo)
-    from shallowflow.reporting.destination import prepare_directory
-    from shallowflow.reporting.report import write_report
-    from shallowflow.reporting.summary import summary
-    from shallowflow.reporting.terminal import claims_table, output, progress_bar
-
-    prepare_directory(out, "--out")
-    done: list[Reproduction] = []
-    try:
-        for experiment in experiments:
-            with progress_bar(experiment.name) as show:
-                done.append(experiment.reproduce(scale, show))
-            if not as_json:
-                output().print(claims_table(done[-1]))
-    except KeyboardInterrupt:
-        kept = f"; {write_report(done, out)} has what was finished" if done else ""
-        click.echo(f"interrupted: {len(done)} of {len(experiments)} experiments finished{kept}", err=True)
-        ctx.exit(INTERRUPTED)
-    page = write_report(done, out)
-    result = summary(done)
-    if as_json:
-        _print_json({**result, "report": str(page)})
-        return
-    click.echo(f"{result['claims']['hold']} of {result['claims']['total']} claims hold")
-    click.echo(str(page))
-
-
-def _chosen(names: Sequence[str], demo: bool) -> list[Experiment]:
-    """Return the experiments meant by names, papers' words or --demo."""
-    if demo and names:
-        raise InvalidInputError(f"NAME: must be left out with --demo, got {shown(names[0])}")
-    chosen: dict[str, Experiment] = {}
-    for name in (DEMO if demo else names) or EXPERIMENTS:
-        meant = {key: e for key, e in EXPERIMENTS.items() if name in (key, e.paper)}
-        if not meant:
-            words = dict.fromkeys([*EXPERIMENTS, *(e.paper for e in EXPERIMENTS.values())])
-            close = difflib.get_close_matches(name, words, n=1)
-            hint = f"did you mean {close[0]}?" if close else "`shallowflow list` shows them all"
-            raise InvalidInputError(f"NAME: must be an experiment or a paper, got {shown(name)}; {hint}")
-        chosen |= meant
-    return list(chosen.values())
 
 
 @main.command()
@@ -290,6 +225,8 @@ def _trajectory(
 
 
 main.add_command(fit)
+main.add_command(reproduce)
+main.add_command(studies)
 
 
 def _print_json(value: dict[str, Any]) -> None:

@@ -11,3 +11,7 @@ class InvalidInputError(ShallowflowError, ValueError):
 
 class FileFormatError(ShallowflowError, ValueError):
     """A file cannot be read as what it should be; the message names the file and what is wrong."""
+
+
+class StoreError(ShallowflowError):
+    """A store of results cannot be opened, read or written; the message names it and says what to do."""

@@ -10,9 +10,11 @@ from shallowflow.experiments.experiment import (
     Findings,
     Progress,
     Reproduction,
+    Sweep,
 )
 from shallowflow.experiments.figure import Figure, Panel, Series
 from shallowflow.experiments.plateau import PLATEAU
+from shallowflow.studies import Executor, Store
 
 EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment for experiment in (*EARLY_ALIGNMENT, *PLATEAU)
@@ -22,11 +24,21 @@ DEMO: tuple[str, ...] = ("early_alignment/fig2", "plateau/fig2")
 """One figure of each paper, for a first look."""
 
 
-def reproduce(name: str, scale: str = "quick", progress: Progress | None = None) -> Reproduction:
-    """Run one experiment by name: figure data and claims (published, measured, holds)."""
+def reproduce(
+    name: str,
+    scale: str = "quick",
+    progress: Progress | None = None,
+    *,
+    executor: Executor | None = None,
+    store: Store | None = None,
+) -> Reproduction:
+    """Run one experiment by name: figure data and claims (published, measured, holds).
+
+    `executor` and `store` (see `shallowflow.studies`) serve an experiment that is made of many trainings.
+    """
     if name not in EXPERIMENTS:
         raise InvalidInputError(f"name: must be one of {', '.join(EXPERIMENTS)}; got {shown(name)}")
-    return EXPERIMENTS[name].reproduce(scale, progress)
+    return EXPERIMENTS[name].reproduce(scale, progress, executor=executor, store=store)
 
 
 __all__ = [
@@ -41,5 +53,6 @@ __all__ = [
     "Progress",
     "Reproduction",
     "Series",
+    "Sweep",
     "reproduce",
 ]

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from shallowflow.arrays import one_of
+from shallowflow.errors import ShallowflowError
 from shallowflow.experiments.figure import Figure
+from shallowflow.studies import Executor, Result, Store, Study, Tally, run
 
 PAPERS = ("two_timescale", "early_alignment", "incremental", "weak_interaction", "plateau")
 SCALES = ("quick", "paper")
 
 Progress = Callable[[float, str], None]
 """Called with the fraction done and what is being done."""
+Sweep = Callable[[Study], list[Result]]
+"""Runs a study wherever the caller wants it run, and returns a result with metrics for every run."""
 
 
 @dataclass(frozen=True)
@@ -47,33 +51,49 @@ class Findings:
 class Experiment:
     """A figure or table of a paper: its name "paper/what", parameters per scale, and how to run it.
 
-    `run(parameters, progress)` returns findings; quick scale is a smaller run of the same code.
+    `run(parameters, progress)` returns findings; quick scale is a smaller run of the same code. An experiment
+    that `sweeps`, that is made of many independent trainings, has `run(parameters, progress, sweep)` instead
+    and hands them to `sweep` as a `Study`. `cost` is the measured CPU time in seconds by scale (`cost.py`).
     """
 
     name: str
     title: str
     source: str
     parameters: Mapping[str, Mapping[str, Any]]
-    run: Callable[[Mapping[str, Any], Progress], Findings]
+    run: Callable[..., Findings]
+    cost: Mapping[str, float] = field(default_factory=dict)
+    sweeps: bool = False
 
     @property
     def paper(self) -> str:
         """The paper's word."""
         return self.name.split("/")[0]
 
-    def reproduce(self, scale: str = "quick", progress: Progress | None = None) -> Reproduction:
-        """Run the experiment at a scale."""
+    def reproduce(
+        self,
+        scale: str = "quick",
+        progress: Progress | None = None,
+        *,
+        executor: Executor | None = None,
+        store: Store | None = None,
+    ) -> Reproduction:
+        """Run the experiment at a scale; its sweeps, if it has any, on an executor and in a store."""
         one_of(scale, "scale", SCALES)
         parameters = self.parameters[scale]
+        show = progress or _silent
         start = time.perf_counter()
-        findings = self.run(parameters, progress or _silent)
+        sweep = (_sweep(show, executor, store),) if self.sweeps else ()
+        findings = self.run(parameters, show, *sweep)
         seconds = time.perf_counter() - start
         return Reproduction(self, scale, parameters, findings.figures, findings.claims, seconds)
 
 
 @dataclass(frozen=True)
 class Reproduction:
-    """The result of an experiment: figure data and claims, with the parameters and the time it took."""
+    """The result of an experiment: figure data and claims, with the parameters and the time it took.
+
+    An experiment that could not be run to its end has an `error` instead of figures and claims.
+    """
 
     experiment: Experiment
     scale: str
@@ -81,11 +101,31 @@ class Reproduction:
     figures: tuple[Figure, ...]
     claims: tuple[Claim, ...]
     seconds: float
+    error: str = ""
 
     @property
     def holds(self) -> bool:
         """Whether every claim came out."""
-        return all(claim.holds for claim in self.claims)
+        return not self.error and all(claim.holds for claim in self.claims)
+
+
+def _sweep(show: Progress, executor: Executor | None, store: Store | None) -> Sweep:
+    """Return the function that runs an experiment's studies and refuses to go on if a run is missing."""
+
+    def sweep(study: Study) -> list[Result]:
+        def told(tally: Tally) -> None:
+            show(tally.fraction, f"{study.name}: {tally.kept + tally.done} of {tally.total} runs")
+
+        results = run(study, executor, store, told)
+        failures = [result for result in results if not result.done]
+        if failures:
+            first = failures[0].error
+            raise ShallowflowError(
+                f"{len(failures)} of {len(results)} runs of {study.name} failed; the first: {first}"
+            )
+        return results
+
+    return sweep
 
 
 def _silent(fraction: float, doing: str) -> None:

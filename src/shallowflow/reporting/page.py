@@ -116,6 +116,8 @@ def _contents(papers: Mapping[str, Sequence[Reproduction]]) -> str:
 
 
 def _score(reproduction: Reproduction) -> str:
+    if reproduction.error:
+        return '<span class="no">✗ error</span>'
     held, total = count_claims([reproduction])
     return f"{held} of {total}" if total else "–"
 
@@ -134,12 +136,20 @@ def _experiment(reproduction: Reproduction, picture: Callable[[Figure], bytes]) 
     pairs = parameters_text(reproduction.parameters)
     items = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in pairs)
     figures = "".join(_figure(figure, picture) for figure in reproduction.figures)
+    seeds = "".join(f" · {name} {value}" for name, value in pairs if "seed" in name)
+    found = _error(reproduction.error) if reproduction.error else _claims(reproduction.claims)
     return (
         f'<article id="{_anchor(reproduction)}">\n<h3>{escape(experiment.title)}</h3>\n'
         f'<p class="fine"><code>{escape(experiment.name)}</code> · {escape(experiment.source)} · '
-        f"{escape(reproduction.scale)} scale · {seconds_text(reproduction.seconds)}</p>\n"
-        f'{_claims(reproduction.claims)}{figures}<dl class="parameters">{items}</dl>\n</article>\n'
+        f"{escape(reproduction.scale)} scale · {seconds_text(reproduction.seconds)}{escape(seeds)}</p>\n"
+        f'{found}{figures}<dl class="parameters">{items}</dl>\n</article>\n'
     )
+
+
+def _error(error: str) -> str:
+    first, _, rest = error.partition("\n")
+    more = f"<details><summary>where</summary><pre>{escape(rest)}</pre></details>\n" if rest else ""
+    return f'<p><span class="no">✗ not run to its end</span>: {escape(first)}</p>\n{more}'
 
 
 def _claims(claims: Sequence[Claim]) -> str:

@@ -6,7 +6,6 @@ import inspect
 import math
 import platform
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from importlib import metadata
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.experiments.experiment import Experiment, Reproduction
 from shallowflow.experiments.figure import Figure
+from shallowflow.studies.code import version
 
 LARGEST_SERIES = 10_000
 """Longer series are named with their length, without their numbers."""
@@ -87,14 +87,6 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version()} | {name: version(name) for name in PACKAGES}
 
 
-def version(package: str) -> str:
-    """Return the version of an installed package; "unknown" for a source tree that is not installed."""
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return "unknown"
-
-
 def plain(value: Any) -> Any:
     """Return `value` as what JSON can hold: NaN and infinities become null, the unknown its short text."""
     if isinstance(value, np.ndarray | np.generic):
@@ -120,6 +112,7 @@ def _reproduction(reproduction: Reproduction, series: bool) -> dict[str, Any]:
         "scale": reproduction.scale,
         "parameters": plain(reproduction.parameters),
         "seconds": round(reproduction.seconds, 3),
+        "error": reproduction.error,
         "claims": [
             {
                 "statement": claim.statement,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -14,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from shallowflow.experiments.experiment import Claim, Reproduction
+from shallowflow.studies import Tally
 
 PIPE_WIDTH = 100
 
@@ -99,6 +101,43 @@ def progress_bar(name: str) -> Iterator[Callable[[float, str], None]]:
             progress.update(task, completed=fraction, description=description)
 
         yield show
+
+
+@contextmanager
+def runs_bar(name: str) -> Iterator[Callable[[Tally], None]]:
+    """Show the runs done and failed, the rate and the time left on stderr, or nothing without a terminal.
+
+    Yields a function to give to `studies.run` as its `progress`.
+    """
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TextColumn("{task.fields[told]}", markup=False),
+        TimeRemainingColumn(elapsed_when_finished=True),
+    )
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not sys.stderr.isatty()) as progress:
+        task = progress.add_task(name, total=None, told="")
+        start = time.monotonic()
+
+        def show(tally: Tally) -> None:
+            told = tally_text(tally, time.monotonic() - start)
+            # What was kept from before took no time now: it must not count in the time left.
+            left = tally.total - tally.kept
+            progress.update(task, total=left, completed=tally.done + tally.failed, told=told)
+
+        yield show
+
+
+def tally_text(tally: Tally, seconds: float) -> str:
+    """Return how far a study is, and how fast, in a few words."""
+    over = tally.done + tally.failed
+    words = [f"{tally.kept + tally.done} of {tally.total} runs done"]
+    words += [f"{tally.failed} failed"] if tally.failed else []
+    if over and seconds > 0:
+        rate = over / seconds
+        words.append(f"{rate:.3g} per second" if rate >= 1 else f"{60 * rate:.3g} per minute")
+    return ", ".join(words)
 
 
 def _statement(claim: Claim) -> Text:

@@ -1,0 +1,166 @@
+"""`shallowflow reproduce`: experiments of the papers, side by side, kept in a store; one report of all."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from shallowflow.arrays import shown
+from shallowflow.errors import InvalidInputError
+from shallowflow.experiments import DEMO, EXPERIMENTS, Experiment, Reproduction
+from shallowflow.experiments.batch import recall, reproduce_here, reproduce_together, study_of, unfinished
+from shallowflow.studies import Cluster, Executor, Processes, Store
+
+INTERRUPTED = 130
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("--scale", type=click.Choice(["quick", "paper"]), default="quick", show_default=True)
+@click.option("--out", default="report", show_default=True, metavar="DIR", help="Where the report goes.")
+@click.option("--demo", is_flag=True, help="One experiment of each paper.")
+@click.option("--jobs", type=click.IntRange(1, 10_000), help="Number of processes (default: all cores).")
+@click.option("--dask", metavar="ADDRESS", help="Compute on a Dask cluster: tcp://host:8786, or local.")
+@click.option("--fresh", is_flag=True, help="Run again what DIR already has.")
+@click.option("--yes", is_flag=True, help="Don't ask before --scale paper.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object: claims, versions, report.")
+@click.pass_context
+def reproduce(
+    ctx: click.Context,
+    /,
+    names: tuple[str, ...],
+    scale: str,
+    out: str,
+    demo: bool,
+    as_json: bool,
+    fresh: bool,
+    yes: bool,
+    jobs: int | None,
+    dask: str | None,
+) -> None:
+    """Run experiments of the papers; print what was published beside what came out; write a report.
+
+    NAME is an experiment such as early_alignment/fig2, or a paper's word such as plateau for all of its
+    experiments; without a name everything runs. DIR receives report.html (one file, nothing to load),
+    reproductions.json, the figures, and a store: what is finished there is not run again. A claim that does
+    not hold is a finding and the exit code stays 0; it is 1 if an experiment could not be run to its end.
+
+    \b
+    Examples:
+      shallowflow reproduce --demo
+      shallowflow reproduce early_alignment/fig2 --out report
+      shallowflow reproduce --jobs 4
+      shallowflow reproduce plateau --scale paper --yes
+      shallowflow reproduce --dask tcp://10.0.0.1:8786 --scale paper
+      shallowflow reproduce --demo --json > claims.json
+    """
+    experiments = _chosen(names, demo)
+    if jobs is not None and dask is not None and dask != "local":
+        raise InvalidInputError(f"--jobs: has no meaning with a Dask scheduler elsewhere, got {jobs}")
+    executor: Executor = Processes(jobs) if dask is None else Cluster(dask, jobs)
+    from shallowflow.reporting.destination import prepare_directory
+    from shallowflow.reporting.report import write_report
+    from shallowflow.reporting.summary import summary
+
+    prepare_directory(out, "--out")
+    with Store(Path(out) / "store") as store:
+        if fresh:
+            store.forget(run for experiment in experiments for run in study_of(experiment, scale).runs)
+        missing = unfinished(experiments, scale, store)
+        if scale == "paper" and missing:
+            _announce(missing, scale, getattr(executor, "jobs", 1), ask=not yes)
+        try:
+            _run(missing, scale, store, executor, alone=jobs == 1 and dask is None)
+        except KeyboardInterrupt:
+            done = _recalled(experiments, scale, store)
+            kept = f"; {write_report(done, out)} has what was finished" if done else ""
+            click.echo(f"interrupted: {len(done)} of {len(experiments)} experiments finished{kept}", err=True)
+            ctx.exit(INTERRUPTED)
+        done = _recalled(experiments, scale, store)
+    page = write_report(done, out)
+    failed = [one for one in done if one.error]
+    result = {**summary(done), "report": str(page)}
+    if as_json:
+        click.echo(json.dumps(result, ensure_ascii=False, indent=2, allow_nan=False))
+    else:
+        _tell(done, len(experiments) - len(missing), result)
+    ctx.exit(1 if failed else 0)
+
+
+def _run(missing: Sequence[Experiment], scale: str, store: Store, executor: Executor, alone: bool) -> None:
+    """Run experiments: those without sweeps side by side, the others one by one with their sweeps spread out.
+
+    A single experiment, and all of them with one job, run in this process, which shows how far they are.
+    """
+    from shallowflow.reporting.terminal import progress_bar, runs_bar
+
+    together = [experiment for experiment in missing if not experiment.sweeps]
+    if alone or len(together) == 1:
+        together = []
+    if together:
+        with runs_bar("experiments") as tell:
+            reproduce_together(together, scale, store, executor, tell)
+    for experiment in missing:
+        if experiment not in together:
+            with progress_bar(experiment.name) as show:
+                reproduce_here(experiment, scale, store, None if alone else executor, show)
+
+
+def _recalled(experiments: Sequence[Experiment], scale: str, store: Store) -> list[Reproduction]:
+    found = (recall(experiment, scale, store) for experiment in experiments)
+    return [reproduction for reproduction in found if reproduction is not None]
+
+
+def _tell(done: Sequence[Reproduction], kept: int, result: dict[str, object]) -> None:
+    """Print the claims of every experiment, what went wrong, and where the report is."""
+    from shallowflow.reporting.summary import count_claims
+    from shallowflow.reporting.terminal import claims_table, output
+
+    for reproduction in done:
+        if not reproduction.error:
+            output().print(claims_table(reproduction))
+    for reproduction in done:
+        if reproduction.error:
+            click.echo(f"{reproduction.experiment.name}: {reproduction.error.splitlines()[0]}", err=True)
+    if kept:
+        click.echo(f"{kept} of {len(done)} experiments were finished before; --fresh runs them again")
+    held, total = count_claims(done)
+    click.echo(f"{held} of {total} claims hold")
+    click.echo(str(result["report"]))
+
+
+def _announce(experiments: Sequence[Experiment], scale: str, jobs: int, ask: bool) -> None:
+    """Say what the experiments will cost here, and ask whether to go on."""
+    from shallowflow.experiments.cost import REFERENCE, estimate, speed_test
+    from shallowflow.reporting.studies_tables import costs_text
+
+    slowness = speed_test() / REFERENCE
+    costs = {experiment.name: estimate(experiment, scale, slowness) for experiment in experiments}
+    click.echo(costs_text(costs, jobs), err=True)
+    if not ask:
+        return
+    if not sys.stdin.isatty():
+        raise InvalidInputError("--yes: must be given for --scale paper where nobody can be asked")
+    if not click.confirm("Go on?", err=True):
+        raise click.Abort
+
+
+def _chosen(names: Sequence[str], demo: bool) -> list[Experiment]:
+    """Return the experiments meant by names, papers' words or --demo."""
+    if demo and names:
+        raise InvalidInputError(f"NAME: must be left out with --demo, got {shown(names[0])}")
+    chosen: dict[str, Experiment] = {}
+    for name in (DEMO if demo else names) or EXPERIMENTS:
+        meant = {key: e for key, e in EXPERIMENTS.items() if name in (key, e.paper)}
+        if not meant:
+            words = dict.fromkeys([*EXPERIMENTS, *(e.paper for e in EXPERIMENTS.values())])
+            close = difflib.get_close_matches(name, words, n=1)
+            hint = f"did you mean {close[0]}?" if close else "`shallowflow list` shows them all"
+            raise InvalidInputError(f"NAME: must be an experiment or a paper, got {shown(name)}; {hint}")
+        chosen |= meant
+    return list(chosen.values())

@@ -1,0 +1,26 @@
+"""Many runs: what runs (`Study`), where (`Serial`, `Processes`, `Cluster`), and what is kept (`Store`)."""
+
+from shallowflow.studies.cluster import Cluster
+from shallowflow.studies.execution import Outcome
+from shallowflow.studies.executors import Executor, Processes, Serial
+from shallowflow.studies.results import Result
+from shallowflow.studies.running import Progress, Tally, run, run_all
+from shallowflow.studies.store import Store
+from shallowflow.studies.study import Run, Study, Task
+
+__all__ = [
+    "Cluster",
+    "Executor",
+    "Outcome",
+    "Processes",
+    "Progress",
+    "Result",
+    "Run",
+    "Serial",
+    "Store",
+    "Study",
+    "Tally",
+    "Task",
+    "run",
+    "run_all",
+]

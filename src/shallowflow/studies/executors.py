@@ -1,0 +1,154 @@
+"""Where runs are computed: in this process (`Serial`), in local processes (`Processes`).
+
+An executor has one method: `outcomes(runs)` yields an `Outcome` per run, as they are finished.
+Closing that iterator early stops everything that is under way. `cluster.Cluster` is the third one.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import signal
+import sys
+import threading
+from collections import deque
+from collections.abc import Generator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.connection import Connection
+from typing import Any, Protocol
+
+from shallowflow.arrays import count
+from shallowflow.errors import InvalidInputError
+from shallowflow.studies.code import MAIN
+from shallowflow.studies.execution import Outcome, execute, execute_elsewhere, failed, pin_threads
+from shallowflow.studies.study import Run
+
+TRIALS = 2
+DIED = f"the worker process died (killed, or out of memory) {TRIALS} times while it computed this run alone"
+
+
+class Executor(Protocol):
+    """Something that computes runs."""
+
+    def outcomes(self, runs: Sequence[Run]) -> Generator[Outcome, None, None]:
+        """Yield the outcome of every run, as they are finished."""
+        ...
+
+
+class Serial:
+    """One run after the other, in this process.
+
+    Only here can a task be given more than what identifies its run: `extra` are keyword arguments for it,
+    such as a function that shows progress.
+    """
+
+    def __init__(self, **extra: Any) -> None:
+        self.extra = extra
+
+    def outcomes(self, runs: Sequence[Run]) -> Generator[Outcome, None, None]:
+        """Yield the outcome of every run, in order."""
+        from threadpoolctl import threadpool_limits
+
+        for run in runs:
+            # The last bits of a matrix product depend on the number of threads: one, as in a worker.
+            with threadpool_limits(limits=1):
+                outcome = execute(run, **self.extra)
+            yield outcome
+
+
+class Processes:
+    """Local processes, one thread each; by default as many as there are cores.
+
+    If a worker dies, the pool is made anew and the runs that were under way are tried again, each alone: one
+    whose worker dies then too, twice, has failed; the others have not.
+    """
+
+    def __init__(self, jobs: int | None = None) -> None:
+        self.jobs = cores() if jobs is None else count(jobs, "jobs", at_most=10_000)
+
+    def outcomes(self, runs: Sequence[Run]) -> Generator[Outcome, None, None]:
+        """Yield the outcome of every run, as they are finished."""
+        waiting = deque((run.identity, _pickled(run)) for run in runs)
+        while waiting:
+            for suspect in (yield from self._pool(waiting, self.jobs)):
+                for _ in range(TRIALS):
+                    if not (yield from self._pool(deque([suspect]), 1)):
+                        break
+                else:
+                    yield failed(suspect[0], DIED)
+
+    def _pool(
+        self, waiting: deque[tuple[str, bytes]], jobs: int
+    ) -> Generator[Outcome, None, list[tuple[str, bytes]]]:
+        """Compute what is waiting in one pool; return what was under way if a worker died."""
+        context = multiprocessing.get_context("spawn")
+        others = set(multiprocessing.active_children())
+        leash, hold = context.Pipe(duplex=False)
+        pool = ProcessPoolExecutor(min(jobs, len(waiting)), context, _become_worker, (leash,))
+        flying: dict[Future[Outcome], tuple[str, bytes]] = {}
+        ended = False
+        try:
+            while waiting or flying:
+                try:
+                    while waiting and len(flying) < 2 * jobs:
+                        flying[pool.submit(execute_elsewhere, *waiting[0])] = waiting[0]
+                        waiting.popleft()
+                except BrokenProcessPool:
+                    if not flying:
+                        return []
+                ready = wait(flying, return_when=FIRST_COMPLETED).done
+                dead = [flying.pop(f) for f in ready if isinstance(f.exception(), BrokenProcessPool)]
+                for future in ready & flying.keys():
+                    yield _outcome(future, flying.pop(future)[0])
+                if dead:
+                    wait(flying)
+                    dead += [one for f, one in flying.items() if isinstance(f.exception(), BrokenProcessPool)]
+                    yield from (_outcome(f, one[0]) for f, one in flying.items() if one not in dead)
+                    return dead
+            ended = True
+            return []
+        finally:
+            if not ended:
+                for child in set(multiprocessing.active_children()) - others:
+                    child.kill()
+            pool.shutdown(wait=True, cancel_futures=True)
+            hold.close()
+            leash.close()
+
+
+def cores() -> int:
+    """Return the number of cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _pickled(run: Run) -> bytes:
+    try:
+        if run.task.__module__ in MAIN and not hasattr(sys.modules["__main__"], "__file__"):
+            raise TypeError("it was typed in, not read from a file")
+        return pickle.dumps(run)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise InvalidInputError(
+            f"task: must be in a file that other processes can import, got {run.task_name} ({error})"
+        ) from error
+
+
+def _outcome(future: Future[Outcome], identity: str) -> Outcome:
+    error = future.exception()
+    return future.result() if error is None else failed(identity, f"{type(error).__name__}: {error}")
+
+
+def _become_worker(leash: Connection) -> None:
+    """Leave Ctrl-C to the coordinator, use one thread, and end when the coordinator is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    pin_threads()
+    threading.Thread(target=_end_with_coordinator, args=(leash,), daemon=True).start()
+
+
+def _end_with_coordinator(leash: Connection) -> None:
+    """Wait until the other end of the pipe is closed, which the death of its process does too."""
+    try:
+        leash.recv_bytes()
+    except (EOFError, OSError):
+        os._exit(1)

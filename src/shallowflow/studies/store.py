@@ -1,0 +1,300 @@
+"""`Store`: a directory that keeps the results of studies and survives being killed.
+
+    DIR/runs.sqlite            tables studies, members, runs, metrics (SQLite in WAL mode, one commit per run)
+    DIR/arrays/IDENTITY.npz    the arrays of one run: plain NumPy arrays, no pickle
+    DIR/writer.lock            held, as an SQLite lock, by the one process that writes
+
+A run's arrays are on the disk before its row says "done". The lock ends with its process, however that ends.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sqlite3
+import zipfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+
+from shallowflow.errors import FileFormatError, StoreError
+from shallowflow.files import write_atomically
+from shallowflow.studies.execution import Outcome
+from shallowflow.studies.results import Result, StoredArrays
+from shallowflow.studies.study import Run, Study
+
+FORMAT = 1
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS studies (name TEXT PRIMARY KEY, task TEXT, root_seed TEXT, planned TEXT);
+CREATE TABLE IF NOT EXISTS runs (
+    identity TEXT PRIMARY KEY, task TEXT, parameters TEXT, repeat INTEGER, root_seed TEXT, code TEXT,
+    status TEXT, error TEXT, attempts INTEGER DEFAULT 0,
+    started TEXT, seconds REAL, cpu_seconds REAL, worker TEXT, versions TEXT);
+CREATE TABLE IF NOT EXISTS members (
+    study TEXT, identity TEXT, position INTEGER, PRIMARY KEY (study, identity)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS metrics (
+    identity TEXT, name TEXT, value REAL, PRIMARY KEY (identity, name)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS writer (id INTEGER PRIMARY KEY CHECK (id = 1), process TEXT);
+"""
+KEPT = "the finished runs are kept: run the study again when this is mended"
+
+
+class Store:
+    """The results of studies in a directory; use it in a `with` statement.
+
+    `Store(directory)` opens it for writing, which one process can do at a time, and makes it if it is not
+    there. `Store(directory, writable=False)` reads it, also while another process writes.
+    """
+
+    def __init__(self, directory: str | Path, *, writable: bool = True) -> None:
+        self.directory = Path(directory)
+        self.writable = writable
+        self._lock: sqlite3.Connection | None = None
+        with self._told("opened"):
+            self._database = self._open_to_write() if writable else self._open_to_read()
+        with self._told("opened"):
+            self._check_format()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the store free."""
+        self._database.close()
+        if self._lock is not None:
+            self._lock.close()
+
+    def plan(self, study: Study) -> None:
+        """Write down the runs of a study; runs of an earlier plan stay, outside the present one."""
+        with self._told("written"), self._database as database:
+            database.execute(
+                "INSERT OR REPLACE INTO studies VALUES (?, ?, ?, datetime('now'))",
+                (study.name, study.runs[0].task_name, str(study.root_seed)),
+            )
+            database.execute("UPDATE members SET position = NULL WHERE study = ?", (study.name,))
+            database.executemany(
+                "INSERT OR IGNORE INTO runs (identity, task, parameters, repeat, root_seed, code, status) "
+                "VALUES (?, ?, ?, ?, ?, ?, 'planned')",
+                (
+                    (r.identity, r.task_name, json.dumps(r.parameters), r.repeat, str(r.root_seed), r.code)
+                    for r in study.runs
+                ),
+            )
+            database.executemany(
+                "INSERT OR REPLACE INTO members VALUES (?, ?, ?)",
+                ((study.name, run.identity, position) for position, run in enumerate(study.runs)),
+            )
+
+    def missing(self, runs: Iterable[Run]) -> list[Run]:
+        """Return the runs that have no result: not computed yet, or failed."""
+        with self._told("read"):
+            done = {
+                row[0] for row in self._database.execute("SELECT identity FROM runs WHERE status = 'done'")
+            }
+        return [run for run in runs if run.identity not in done]
+
+    def find(self, run: Run) -> Result | None:
+        """Return what is known of one run, whatever study it belongs to; None if it is not known."""
+        found = self._rows("SELECT * FROM runs WHERE identity = ?", run.identity)
+        values = self._rows("SELECT name, value FROM metrics WHERE identity = ?", run.identity)
+        return self._result(found[0], _metrics(values)) if found else None
+
+    def forget(self, runs: Iterable[Run]) -> None:
+        """Take back the results of runs, so that they count as missing."""
+        with self._told("written"), self._database as database:
+            database.executemany(
+                "UPDATE runs SET status = 'planned' WHERE identity = ?", ((run.identity,) for run in runs)
+            )
+
+    def record(self, outcome: Outcome) -> None:
+        """Write an outcome; when this returns it is on the disk."""
+        with self._told("written"):
+            if outcome.arrays:
+                arrays = dict(outcome.arrays)
+                # Unlike np.savez, which takes names as keyword arguments, this takes every name.
+                write_atomically(self._arrays(outcome.identity), lambda file: _write_arrays(file, arrays))
+            with self._database as database:
+                database.execute(
+                    "UPDATE runs SET status = ?, error = ?, attempts = attempts + 1, started = ?, "
+                    "seconds = ?, cpu_seconds = ?, worker = ?, versions = ? WHERE identity = ?",
+                    (
+                        *(outcome.status, outcome.error, outcome.started, outcome.seconds),
+                        *(outcome.cpu_seconds, outcome.worker, json.dumps(dict(outcome.versions))),
+                        outcome.identity,
+                    ),
+                )
+                database.execute("DELETE FROM metrics WHERE identity = ?", (outcome.identity,))
+                database.executemany(
+                    "INSERT INTO metrics VALUES (?, ?, ?)",
+                    ((outcome.identity, name, value) for name, value in outcome.metrics.items()),
+                )
+
+    def studies(self) -> list[dict[str, Any]]:
+        """Return every study: name, task, root seed, numbers of runs by status, CPU time, last start."""
+        query = (
+            "SELECT s.name, s.task, s.root_seed, count(r.identity) AS runs, "
+            "coalesce(sum(r.status = 'done'), 0) AS done, coalesce(sum(r.status = 'failed'), 0) AS failed, "
+            "coalesce(sum(r.cpu_seconds), 0.0) AS cpu_seconds, max(r.started) AS last_start "
+            "FROM studies s LEFT JOIN members m ON m.study = s.name AND m.position IS NOT NULL "
+            "LEFT JOIN runs r ON r.identity = m.identity GROUP BY s.name ORDER BY s.name"
+        )
+        return [dict(row) for row in self._rows(query)]
+
+    def results(self, study: str) -> list[Result]:
+        """Return the runs of a study's present plan, in order, with what is known of each."""
+        self._check_study(study)
+        query = (
+            "SELECT r.* FROM members m JOIN runs r ON r.identity = m.identity "
+            "WHERE m.study = ? AND m.position IS NOT NULL ORDER BY m.position"
+        )
+        measured = (
+            "SELECT x.identity, x.name, x.value FROM members m JOIN metrics x ON x.identity = m.identity "
+            "WHERE m.study = ? AND m.position IS NOT NULL ORDER BY x.name"
+        )
+        values: dict[str, list[tuple[str, float | None]]] = {}
+        for identity, name, value in self._rows(measured, study):
+            values.setdefault(identity, []).append((name, value))
+        return [self._result(r, _metrics(values.get(r["identity"], ()))) for r in self._rows(query, study)]
+
+    def remove(self, study: str) -> int:
+        """Remove a study and the runs that belong to no other one; return how many runs went."""
+        self._check_study(study)
+        with self._told("written"):
+            with self._database as database:
+                database.execute("DELETE FROM members WHERE study = ?", (study,))
+                database.execute("DELETE FROM studies WHERE name = ?", (study,))
+                orphans = [
+                    row[0]
+                    for row in database.execute(
+                        "SELECT identity FROM runs WHERE identity NOT IN (SELECT identity FROM members)"
+                    )
+                ]
+                for table in ("metrics", "runs"):
+                    database.executemany(f"DELETE FROM {table} WHERE identity = ?", ((o,) for o in orphans))
+            # Rows first: arrays without a row are waste, a row without its arrays would be a lie.
+            for identity in orphans:
+                self._arrays(identity).unlink(missing_ok=True)
+        return len(orphans)
+
+    def _result(self, row: sqlite3.Row, metrics: dict[str, float]) -> Result:
+        path = self._arrays(row["identity"])
+        return Result(
+            identity=row["identity"],
+            parameters=json.loads(row["parameters"]),
+            repeat=row["repeat"],
+            status=row["status"],
+            metrics=metrics if row["status"] == "done" else {},
+            arrays=StoredArrays(path) if row["status"] == "done" and path.exists() else {},
+            error=row["error"] or "",
+            started=row["started"] or "",
+            seconds=row["seconds"] or 0.0,
+            cpu_seconds=row["cpu_seconds"] or 0.0,
+            worker=row["worker"] or "",
+            versions=json.loads(row["versions"] or "{}"),
+            attempts=row["attempts"],
+        )
+
+    def _arrays(self, identity: str) -> Path:
+        return self.directory / "arrays" / f"{identity}.npz"
+
+    def _rows(self, query: str, *values: Any) -> Sequence[sqlite3.Row]:
+        with self._told("read"):
+            return self._database.execute(query, values).fetchall()
+
+    def _check_study(self, study: str) -> None:
+        names = [row["name"] for row in self._rows("SELECT name FROM studies ORDER BY name")]
+        if study not in names:
+            known = f"there are {', '.join(names)}" if names else "it holds none"
+            raise StoreError(f"store {self.directory}: has no study {study!r}; {known}")
+
+    def _open_to_write(self) -> sqlite3.Connection:
+        (self.directory / "arrays").mkdir(parents=True, exist_ok=True)
+        self._take_lock()
+        for scrap in (self.directory / "arrays").glob(".*.part"):
+            scrap.unlink()
+        database = self._connect(f"file:{_quoted(self.directory)}/runs.sqlite")
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute("PRAGMA synchronous = FULL")
+        with database:
+            database.executescript(SCHEMA)
+            process = f"process {os.getpid()} on {platform.node()}"
+            database.execute("INSERT OR REPLACE INTO writer VALUES (1, ?)", (process,))
+        return database
+
+    def _open_to_read(self) -> sqlite3.Connection:
+        if not (self.directory / "runs.sqlite").is_file():
+            raise StoreError(f"store {self.directory}: there is none; a study that runs there makes it")
+        # A directory that takes no files cannot hold the files that readers and a writer share.
+        still = "" if os.access(self.directory, os.W_OK) else "&immutable=1"
+        return self._connect(f"file:{_quoted(self.directory)}/runs.sqlite?mode=ro{still}")
+
+    def _connect(self, uri: str) -> sqlite3.Connection:
+        database = sqlite3.connect(uri, uri=True, timeout=10.0)
+        database.row_factory = sqlite3.Row
+        return database
+
+    def _take_lock(self) -> None:
+        lock = sqlite3.connect(self.directory / "writer.lock", timeout=0.0, isolation_level=None)
+        try:
+            lock.execute("BEGIN EXCLUSIVE")
+        except sqlite3.OperationalError as error:
+            lock.close()
+            if "locked" not in str(error):
+                raise
+            raise StoreError(
+                f"store {self.directory}: another process writes to it ({self._writer()}); "
+                "wait until it has finished, or use another directory"
+            ) from error
+        self._lock = lock
+
+    def _writer(self) -> str:
+        try:
+            with Store(self.directory, writable=False) as store:
+                return str(store._rows("SELECT process FROM writer")[0]["process"])
+        except (StoreError, IndexError):
+            return "it has only just begun"
+
+    def _check_format(self) -> None:
+        found = self._database.execute("PRAGMA user_version").fetchone()[0]
+        if found == 0 and self.writable:
+            self._database.execute(f"PRAGMA user_version = {FORMAT}")
+        elif found != FORMAT:
+            self.close()
+            raise StoreError(f"store {self.directory}: is of format {found}, this program reads {FORMAT}")
+
+    @contextmanager
+    def _told(self, done: str) -> Iterator[None]:
+        """Turn trouble with files and SQLite into one clear message."""
+        try:
+            yield
+        except (sqlite3.Error, OSError, FileFormatError) as error:
+            why = getattr(error, "strerror", None) or str(error)
+            kept = f"; {KEPT}" if done == "written" else ""
+            if done == "opened" and self._lock is not None:
+                self._lock.close()
+            raise StoreError(f"store {self.directory}: cannot be {done} ({why}){kept}") from error
+
+
+def _write_arrays(file: Any, arrays: dict[str, Any]) -> None:
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
+
+
+def _metrics(pairs: Iterable[Any]) -> dict[str, float]:
+    # SQLite has no NaN; it keeps NULL instead.
+    return {name: float("nan") if value is None else value for name, value in pairs}
+
+
+def _quoted(directory: Path) -> str:
+    """Return an absolute path as SQLite reads it in a URI."""
+    return quote(str(directory.absolute()))
