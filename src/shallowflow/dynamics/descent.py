@@ -137,7 +137,8 @@ def _wide_engine(
         return None
     if name == "decoupled" and not orthogonal(dataset.inputs):
         raise InvalidInputError("engine: 'decoupled' needs orthogonal inputs, got inputs that are not")
-    assert isinstance(network, ReLUNetwork) and isinstance(loss, SquareLoss)
+    assert isinstance(network, ReLUNetwork)
+    assert isinstance(loss, SquareLoss)
     chosen = WIDE_ENGINES.get(name) or fitting(dataset)
     return chosen(network, dataset, loss, step, epsilon, precision)
 
@@ -159,7 +160,7 @@ def stability(network: Network, dataset: Dataset, loss: Loss, epsilon: float, st
 
 
 def _largest_eigenvalue(matrix: Floats) -> float:
-    """Return λ_max of a symmetric non-negative matrix, by Lanczos where a full decomposition would be dear."""
+    """Return λ_max of a symmetric non-negative matrix, by Lanczos where all eigenvalues would be dear."""
     if len(matrix) <= SMALL:
         return float(np.linalg.eigvalsh(matrix)[-1])
     if not np.trace(matrix) > 0:
