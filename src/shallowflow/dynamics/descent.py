@@ -11,12 +11,15 @@ from functools import partial
 
 import numpy as np
 
-from shallowflow.arrays import count, one_of, positive
+from shallowflow.arrays import Floats, count, non_negative, one_of, positive
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.driver import Engine, Progress, drive, judge_training, plan
 from shallowflow.dynamics.engines.cone_descent import ConeDescent
+from shallowflow.dynamics.engines.decoupled_descent import orthogonal
 from shallowflow.dynamics.engines.dense_descent import DenseDescent
 from shallowflow.dynamics.engines.knot_descent import KnotDescent
+from shallowflow.dynamics.engines.wide_descent import WIDE_ENGINES, fitting
+from shallowflow.dynamics.engines.wide_state import PRECISIONS
 from shallowflow.dynamics.outcome import Outcome
 from shallowflow.dynamics.path import flatten
 from shallowflow.dynamics.problem import check_problem, checked_loss
@@ -26,9 +29,12 @@ from shallowflow.errors import InvalidInputError
 from shallowflow.models.loss import LogisticLoss, Loss, SquareLoss
 from shallowflow.models.networks import KnotNetwork, Network, ReLUNetwork
 
-ENGINES = ("auto", "dense", "blocks", "cones")
-BLOCKS_FROM, CONES_FROM = 2_000_000, 2_000_000_000
+ENGINES = ("auto", "dense", "blocks", "cones", *WIDE_ENGINES)
+BLOCKS_FROM, CONES_FROM, WIDE_FROM = 2_000_000, 2_000_000_000, 50_000_000
 """Work (steps × neurons × samples) from which the compiled engines are worth loading (or compiling once)."""
+
+SMALL = 100
+"""Rows up to which all eigenvalues of a matrix are computed at once."""
 
 
 def gradient_descent(
@@ -41,6 +47,8 @@ def gradient_descent(
     epsilon: float = 1.0,
     record: Record | None = None,
     engine: str = "auto",
+    precision: str = "double",
+    stop_below: float = 0.0,
     progress: Progress | None = None,
 ) -> Trajectory:
     """Run `steps` steps of full-batch gradient descent; time is step × number of steps.
@@ -48,7 +56,10 @@ def gradient_descent(
     The inner layer moves with step·epsilon ([two_timescale]'s ratio ε). Whatever the engine, the iterates
     are those of plain gradient descent up to rounding: "dense" is plain NumPy for every network and loss,
     "blocks" costs O(width) per step for a `KnotNetwork` and the square loss; "cones" is for a `ReLUNetwork`
-    in the plane, at a cost per step that does not grow with the width; "auto" takes the faster one.
+    in the plane, at a cost per step that does not grow with the width; "fused", "gram" (for n < 2d) and
+    "decoupled" (orthogonal inputs, O(width·n) per step) are compiled, for a `ReLUNetwork` and the square
+    loss; "auto" takes the fastest that fits. These three also run in `precision="single"`, on request only.
+    The run ends early, converged, at the first recorded loss below `stop_below`.
 
     Examples
     --------
@@ -63,10 +74,12 @@ def gradient_descent(
     step, steps = positive(step, "step"), count(steps, "steps")
     epsilon = positive(epsilon, "epsilon")
     one_of(engine, "engine", ENGINES)
+    stop_below = non_negative(stop_below, "stop_below")
     chosen = plan(network, record, steps, step)
-    runner = _engine(engine, network, dataset, loss, step, epsilon, steps)
+    runner = _wide_engine(engine, network, dataset, loss, (step, epsilon, steps), precision)
+    runner = runner or _engine(engine, network, dataset, loss, step, epsilon, steps)
     limit = stability(network, dataset, loss, epsilon, step)
-    trajectory = drive(runner, dataset, loss, chosen, partial(_outcome, limit=limit), progress)
+    trajectory = drive(runner, dataset, loss, chosen, partial(_outcome, limit=limit), progress, stop_below)
     if limit is None:
         return trajectory
     return replace(trajectory, statistics={**trajectory.statistics, "step × λ_max at the start": limit})
@@ -100,6 +113,36 @@ def _engine(
     return DenseDescent(network, dataset, loss, step, epsilon)
 
 
+def _wide_engine(
+    name: str,
+    network: Network,
+    dataset: Dataset,
+    loss: Loss,
+    pace: tuple[float, float, int],
+    precision: str,
+) -> Engine | None:
+    """Return the engine for wide sweeps that was asked for or that fits best, None if another is better."""
+    single = one_of(precision, "precision", PRECISIONS) == "single"
+    step, epsilon, steps = pace
+    suits = isinstance(network, ReLUNetwork) and isinstance(loss, SquareLoss)
+    work = steps * network.width * dataset.size * dataset.dimension
+    if not suits or name not in ("auto", *WIDE_ENGINES):
+        if single or name in WIDE_ENGINES:
+            raise InvalidInputError(
+                f"engine: {', '.join(WIDE_ENGINES)} and precision 'single' need a ReLUNetwork and the square "
+                f"loss, got engine {name!r}, {type(network).__name__} and {type(loss).__name__}"
+            )
+        return None
+    if name == "auto" and not single and (work < WIDE_FROM or dataset.dimension == 2):
+        return None
+    if name == "decoupled" and not orthogonal(dataset.inputs):
+        raise InvalidInputError("engine: 'decoupled' needs orthogonal inputs, got inputs that are not")
+    assert isinstance(network, ReLUNetwork)
+    assert isinstance(loss, SquareLoss)
+    chosen = WIDE_ENGINES.get(name) or fitting(dataset)
+    return chosen(network, dataset, loss, step, epsilon, precision)
+
+
 def stability(network: Network, dataset: Dataset, loss: Loss, epsilon: float, step: float) -> float | None:
     """Return step·λ_max of the Gauss–Newton matrix at the start (stable below 2), or None if too large.
 
@@ -113,7 +156,19 @@ def stability(network: Network, dataset: Dataset, loss: Loss, epsilon: float, st
     predictions = network.predict(dataset.inputs)
     curvature = loss.curvatures(predictions, dataset.targets)
     root = np.sqrt(curvature)
-    return float(step * np.linalg.norm(root[:, None] * gram * root, 2))
+    return step * _largest_eigenvalue(root[:, None] * gram * root)
+
+
+def _largest_eigenvalue(matrix: Floats) -> float:
+    """Return λ_max of a symmetric non-negative matrix, by Lanczos where all eigenvalues would be dear."""
+    if len(matrix) <= SMALL:
+        return float(np.linalg.eigvalsh(matrix)[-1])
+    if not np.trace(matrix) > 0:
+        return 0.0
+    from scipy.sparse.linalg import eigsh
+
+    start = np.ones(len(matrix))
+    return float(eigsh(matrix, 1, which="LA", v0=start, tol=1e-6, return_eigenvectors=False)[0])
 
 
 def _outcome(losses: list[float], done: int, total: int, limit: float | None) -> Outcome:

@@ -8,11 +8,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from shallowflow.arrays import Ints
+from shallowflow.arrays import Floats, Ints
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.outcome import Event, Outcome
 from shallowflow.dynamics.path import flatten, snapshots
@@ -52,6 +52,19 @@ class Engine(Protocol):
         ...
 
 
+@runtime_checkable
+class Compact(Protocol):
+    """An engine whose network is dear to make: it gives predictions without it, and makes it later."""
+
+    def predictions(self) -> Floats:
+        """Return h at the data."""
+        ...
+
+    def snapshot(self) -> Callable[[], Network]:
+        """Return a function that makes the network of this moment."""
+        ...
+
+
 @dataclass(frozen=True)
 class Plan:
     """What to record, at which step numbers (from 0 to the last), and the time that one step takes."""
@@ -71,21 +84,34 @@ def plan(network: Network, record: Record | None, steps: int, clock: float) -> P
 
 
 def drive(
-    engine: Engine, dataset: Dataset, loss: Loss, plan: Plan, judge: Judge, progress: Progress | None
+    engine: Engine,
+    dataset: Dataset,
+    loss: Loss,
+    plan: Plan,
+    judge: Judge,
+    progress: Progress | None,
+    stop_below: float = 0.0,
 ) -> Trajectory:
-    """Advance the engine from record to record and gather the trajectory."""
+    """Advance the engine from record to record and gather the trajectory.
+
+    The run ends early, converged, at the first recorded loss below `stop_below`.
+    """
 
     def measure() -> float:
         with np.errstate(
             over="ignore", invalid="ignore"
         ):  # trouble shows in the value: it becomes an outcome
+            if isinstance(engine, Compact):
+                return loss.value(engine.predictions(), dataset.targets)
             return loss.value(engine.network().predict(dataset.inputs), dataset.targets)
 
     start = engine.network()
     times, losses = [0.0], [measure()]
     kept_times, kept = [0.0], [flatten(start)]
-    done, total, last = 0, int(plan.indices[-1]), kept[0]
+    done, total, last, arrived = 0, int(plan.indices[-1]), _snapshot(engine), losses[0] < stop_below
     for index in plan.indices[1:]:
+        if arrived:
+            break
         finite = _advance(engine, int(index) - done, done, total, progress)
         value = measure() if finite else np.inf
         if not np.isfinite(value):
@@ -93,21 +119,33 @@ def drive(
         done = int(index)
         times.append(done * plan.clock)
         losses.append(value)
-        last = flatten(engine.network())
+        last, arrived = _snapshot(engine), value < stop_below
         if plan.record.networks:
             kept_times.append(done * plan.clock)
-            kept.append(last)
+            kept.append(flatten(last()))
     if kept_times[-1] < done * plan.clock:
         kept_times.append(done * plan.clock)
-        kept.append(last)
+        kept.append(flatten(last()))
     return Trajectory(
         np.array(times),
         np.array(losses),
         snapshots(start, kept_times, kept, sparse=not plan.record.networks),
         engine.events(plan.clock)[: plan.record.max_events],
-        judge(losses, done, total),
+        _arrival(losses[-1], done, stop_below) if arrived else judge(losses, done, total),
         {"engine": engine.name, "steps": done, **engine.statistics()},
     )
+
+
+def _snapshot(engine: Engine) -> Callable[[], Network]:
+    """Return a function that gives the network of this moment, whatever the engine does next."""
+    if isinstance(engine, Compact):
+        return engine.snapshot()
+    now = engine.network()
+    return lambda: now
+
+
+def _arrival(loss: float, done: int, stop_below: float) -> Outcome:
+    return Outcome("converged", f"loss {loss:.6g} is below {stop_below:g} after {done} steps.")
 
 
 def _advance(engine: Engine, steps: int, done: int, total: int, progress: Progress | None) -> bool:

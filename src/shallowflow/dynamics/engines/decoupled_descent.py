@@ -1,0 +1,100 @@
+"""Descent of a `ReLUNetwork` on orthogonal inputs, without matrix products: see `kernels.decoupled_descent`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from shallowflow.arrays import Floats
+from shallowflow.data.dataset import Dataset
+from shallowflow.dynamics.engines.wide_state import PRECISIONS, constants_of
+from shallowflow.dynamics.outcome import Event
+from shallowflow.models.loss import SquareLoss
+from shallowflow.models.networks import ReLUNetwork
+
+ROUNDING = 1e-13
+"""Cosine below which two inputs count as orthogonal: what rounding makes of an orthogonal family."""
+FIRST_LOOK = 8
+"""Inputs compared with all others before the whole Gram matrix is made."""
+
+
+def orthogonal(inputs: Floats) -> bool:
+    """Return whether all inputs (n, d) are orthogonal to each other, up to rounding."""
+    if len(inputs) > inputs.shape[1]:
+        return False
+    norms = np.linalg.norm(inputs, axis=1)
+    unit = inputs / np.where(norms > 0, norms, 1.0)[:, None]
+    for rows in (FIRST_LOOK, len(unit)):
+        cosines = np.abs(unit[:rows] @ unit.T)
+        np.fill_diagonal(cosines, 0.0)
+        if np.max(cosines) > ROUNDING:
+            return False
+    return True
+
+
+class DecoupledDescent:
+    """θ ← θ − step·∇L(θ) on orthogonal inputs, the inner layer with step·epsilon; O(m·n) per step.
+
+    The state is z_ji = ⟨w_j, x_i⟩; w_j = w_j(0) + Σ_i (z_ji − z_ji(0)) x_i/‖x_i‖² is made when asked for.
+    """
+
+    name = "decoupled"
+
+    def __init__(
+        self,
+        network: ReLUNetwork,
+        dataset: Dataset,
+        loss: SquareLoss,
+        step: float,
+        epsilon: float,
+        precision: str = "double",
+    ) -> None:
+        from shallowflow.kernels import decoupled_descent
+
+        self._kernel, block = decoupled_descent.advance, decoupled_descent.BLOCK
+        self._network, self._inputs, self._size = network, dataset.inputs, dataset.size
+        self._precision, kind = precision, PRECISIONS[precision]
+        padded = -(-dataset.size // block) * block
+        squares, targets = np.zeros(padded, kind), np.zeros(padded, kind)
+        squares[: self._size] = np.einsum("id,id->i", dataset.inputs, dataset.inputs)
+        targets[: self._size] = dataset.targets
+        self._problem = squares, targets, constants_of(network, dataset, loss, step, epsilon, kind)
+        self._values = np.zeros((network.width, padded), kind)
+        self._values[:, : self._size] = network.preactivations(dataset.inputs)
+        self._outer = network.outer.astype(kind)
+        self._start = self._values.copy()
+
+    def advance(self, steps: int) -> int:
+        """Make up to `steps` steps; stop when a parameter has become non-finite."""
+        done = int(self._kernel(self._values, self._outer, *self._problem, steps))
+        return done if np.isfinite(self._values).all() else min(done, steps - 1)
+
+    def network(self) -> ReLUNetwork:
+        """Return the current network; this costs a product of m·n·d."""
+        return self._built(self._values, self._outer)
+
+    def predictions(self) -> Floats:
+        """Return h at the data without making the network."""
+        values = self._values[:, : self._size].astype(np.float64)
+        active = np.maximum(values, self._network.slope * values)
+        return self._network.scale * (self._outer.astype(np.float64) @ active)
+
+    def snapshot(self) -> Callable[[], ReLUNetwork]:
+        """Return a function that makes the network of this moment."""
+        return partial(self._built, self._values.copy(), self._outer.copy())
+
+    def _built(self, values: Floats, outer: Floats) -> ReLUNetwork:
+        squares = self._problem[0][: self._size].astype(np.float64)
+        moved = (values - self._start)[:, : self._size].astype(np.float64)
+        inner = self._network.inner + (moved / np.where(squares > 0, squares, 1.0)) @ self._inputs
+        return self._network.moved({"inner": inner, "outer": outer.astype(np.float64)})
+
+    def events(self, step: float) -> tuple[Event, ...]:
+        """Crossings are not watched."""
+        return ()
+
+    def statistics(self) -> dict[str, float | int | str]:
+        """Return the precision."""
+        return {"precision": self._precision}

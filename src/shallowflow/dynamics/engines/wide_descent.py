@@ -1,0 +1,143 @@
+"""Descent of a `ReLUNetwork` with the square loss for wide sweeps: matrix products and one fused pass.
+
+`FusedDescent` steps the weights, `GramDescent` the preactivations through X Xᵀ (cheaper for n < 2d);
+`fitting` says which engine of this kind suits a problem. Both work in double or in single precision. See
+`kernels.fused_descent`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shallowflow.arrays import Floats
+from shallowflow.data.dataset import Dataset
+from shallowflow.dynamics.engines.decoupled_descent import DecoupledDescent, orthogonal
+from shallowflow.dynamics.engines.wide_state import PRECISIONS, constants_of
+from shallowflow.dynamics.outcome import Event
+from shallowflow.models.loss import SquareLoss
+from shallowflow.models.networks import ReLUNetwork
+
+LANES = 8
+"""The width is padded with dead neurons to a multiple of this: matrix products are faster then."""
+
+
+class FusedDescent:
+    """θ ← θ − step·∇L(θ), the inner layer with step·epsilon; two products of m·n·d per step."""
+
+    name = "fused"
+
+    def __init__(
+        self,
+        network: ReLUNetwork,
+        dataset: Dataset,
+        loss: SquareLoss,
+        step: float,
+        epsilon: float,
+        precision: str = "double",
+    ) -> None:
+        from shallowflow.kernels import fused_descent
+
+        self._kernel = fused_descent.advance
+        self._network = network
+        kind = PRECISIONS[precision]
+        padded = -(-network.width // LANES) * LANES
+        self._inner = np.zeros((padded, network.dimension), kind)
+        self._outer = np.zeros(padded, kind)
+        self._inner[: network.width], self._outer[: network.width] = network.inner, network.outer
+        self._problem = (
+            np.ascontiguousarray(dataset.inputs, kind),
+            dataset.targets.astype(kind),
+            constants_of(network, dataset, loss, step, epsilon, kind),
+        )
+
+    def advance(self, steps: int) -> int:
+        """Make up to `steps` steps; stop when a parameter has become non-finite."""
+        done = int(self._kernel(self._inner, self._outer, *self._problem, steps))
+        return done if np.isfinite(self._inner).all() else min(done, steps - 1)
+
+    def network(self) -> ReLUNetwork:
+        """Return the current network."""
+        width = self._network.width
+        return self._network.moved(
+            {
+                "inner": self._inner[:width].astype(np.float64),
+                "outer": self._outer[:width].astype(np.float64),
+            }
+        )
+
+    def events(self, step: float) -> tuple[Event, ...]:
+        """Crossings are not watched."""
+        return ()
+
+    def statistics(self) -> dict[str, float | int | str]:
+        """Return the precision."""
+        return {"precision": _word(self._inner)}
+
+
+class GramDescent:
+    """The same steps in the preactivations; one product of m·n·n per step, for n < 2d."""
+
+    name = "gram"
+
+    def __init__(
+        self,
+        network: ReLUNetwork,
+        dataset: Dataset,
+        loss: SquareLoss,
+        step: float,
+        epsilon: float,
+        precision: str = "double",
+    ) -> None:
+        from shallowflow.kernels import fused_descent
+
+        self._kernel = fused_descent.advance_gram
+        self._network, self._inputs = network, dataset.inputs
+        self._kind = PRECISIONS[precision]
+        self._problem = (
+            np.ascontiguousarray(dataset.inputs @ dataset.inputs.T, self._kind),
+            dataset.targets.astype(self._kind),
+            constants_of(network, dataset, loss, step, epsilon, self._kind),
+        )
+        self._outer = network.outer.astype(self._kind)
+
+    def advance(self, steps: int) -> int:
+        """Make up to `steps` steps; stop when a parameter has become non-finite."""
+        # The preactivations start from the weights each time, so that their rounding does not pile up.
+        values = np.ascontiguousarray(self._network.preactivations(self._inputs), self._kind)
+        coefficients = np.zeros_like(values)
+        done = int(self._kernel(values, self._outer, coefficients, *self._problem, steps))
+        if done < steps or not np.isfinite(coefficients).all():
+            return min(done, steps - 1)
+        inner: Floats = self._network.inner + coefficients.astype(np.float64) @ self._inputs
+        self._network = self._network.moved({"inner": inner, "outer": self._outer.astype(np.float64)})
+        return steps
+
+    def network(self) -> ReLUNetwork:
+        """Return the current network."""
+        return self._network
+
+    def events(self, step: float) -> tuple[Event, ...]:
+        """Crossings are not watched."""
+        return ()
+
+    def statistics(self) -> dict[str, float | int | str]:
+        """Return the precision."""
+        return {"precision": _word(self._outer)}
+
+
+WIDE_ENGINES = {engine.name: engine for engine in (FusedDescent, GramDescent, DecoupledDescent)}
+WideEngine = FusedDescent | GramDescent | DecoupledDescent
+
+
+def fitting(dataset: Dataset) -> type[WideEngine]:
+    """Return the fastest of these engines for the data: orthogonal inputs, few of them, or any."""
+    if orthogonal(dataset.inputs):
+        return DecoupledDescent
+    return GramDescent if dataset.size < 2 * dataset.dimension else FusedDescent
+
+
+def _word(array: NDArray[Any]) -> str:
+    return "single" if array.dtype == np.float32 else "double"

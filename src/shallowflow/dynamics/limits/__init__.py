@@ -1,0 +1,1 @@
+"""Limit processes and closed forms: computed from formulas, with no time step."""

@@ -1,0 +1,138 @@
+"""How much the inputs of a data set interact: ν = ‖XᵀX − D_X‖, and Assumption 2 of [weak_interaction].
+
+Assumption 2 (4): ν < C_x^−² C_y^− / (√n C_y^+), with C_x^∓ the smallest and largest ‖x_i‖, C_y^∓ of |y_i|.
+Two antipodal inputs are never active together (slope 0), so that their inner product may be left out of ν:
+the variant of App. C.2, by which 2d points in dimension d do not interact.
+
+`gaussian_dimension` gives Lemma 3's C a number for Gaussian inputs x ~ N(0, λ²/d·I). With probability
+1 − ε all singular values of √d X/λ lie within √n + √(2 ln(2/ε)) of √d, so that u = ‖XᵀX/λ² − I‖ ≤ 2δ + δ²,
+δ = (√n + √(2 ln(2/ε)))/√d. Then ν ≤ 2uλ² (the diagonal is off by u at most) and C_x^−² ≥ (1 − u)λ², and
+Assumption 2 follows from u ≤ C_y^−/(C_y^− + 2√n C_y^+). (The print of (37) has no 2 and λ for λ², that of
+(38) has the label ratio upside down.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from shallowflow.arrays import Floats, Ints, count, positive, real
+from shallowflow.data.dataset import Dataset
+from shallowflow.errors import InvalidInputError
+
+SMALL = 800
+"""Samples up to which all eigenvalues are computed; beyond, the largest one by Lanczos."""
+ANTIPODAL = 1e-12
+"""Two inputs are antipodal if their cosine is −1 up to this."""
+ROWS = 512
+
+
+@dataclass(frozen=True)
+class Interaction:
+    """ν (`norm`), the `bound` of Assumption 2, and the constants C_x^−, C_x^+, C_y^−, C_y^+.
+
+    pairs: how many antipodal pairs were left out of ν.
+    """
+
+    norm: float
+    bound: float
+    smallest_input: float
+    largest_input: float
+    smallest_label: float
+    largest_label: float
+    pairs: int = 0
+
+    @property
+    def holds(self) -> bool:
+        """Whether Assumption 2 holds: ν < bound (and no label is zero)."""
+        return self.norm < self.bound
+
+    @property
+    def margin(self) -> float:
+        """bound − ν: positive if Assumption 2 holds."""
+        return self.bound - self.norm
+
+    @property
+    def share(self) -> float:
+        """ν/bound: below 1 if Assumption 2 holds; infinite if a label or an input is zero."""
+        return self.norm / self.bound if self.bound > 0 else float("inf")
+
+
+def interaction(dataset: Dataset, *, antipodal: bool = False) -> Interaction:
+    """Return ν and the bound of Assumption 2, [weak_interaction] (4), or of (86) if `antipodal`.
+
+    Examples
+    --------
+    >>> from shallowflow.data.generators import orthonormal
+    >>> found = interaction(orthonormal(4, 6, labels="bounded"))
+    >>> found.holds, round(found.norm, 9)
+    (True, 0.0)
+    """
+    lengths, labels = np.linalg.norm(dataset.inputs, axis=1), np.abs(dataset.targets)
+    least, most = float(lengths.min()), float(lengths.max())
+    low, high = float(labels.min()), float(labels.max())
+    bound = least**2 * low / (np.sqrt(dataset.size) * high) if high > 0 else 0.0
+    pairs = _antipodal_pairs(dataset.inputs, lengths) if antipodal else np.zeros((0, 2), np.int64)
+    norm = _coupling_norm(dataset.inputs, pairs)
+    return Interaction(norm, float(bound), least, most, low, high, len(pairs))
+
+
+def _coupling_norm(inputs: Floats, pairs: Ints) -> float:
+    """Return ‖XᵀX − D_X‖ without the entries of the pairs."""
+    if len(inputs) == 1:
+        return 0.0
+    products = np.einsum("id,id->i", inputs[pairs[:, 0]], inputs[pairs[:, 1]])
+    if len(inputs) <= SMALL:
+        gram = inputs @ inputs.T
+        np.fill_diagonal(gram, 0.0)
+        gram[pairs[:, 0], pairs[:, 1]] = 0.0
+        gram[pairs[:, 1], pairs[:, 0]] = 0.0
+        return float(np.max(np.abs(np.linalg.eigvalsh(gram))))
+    from scipy.sparse.linalg import LinearOperator, eigsh
+
+    squares = np.einsum("id,id->i", inputs, inputs)
+
+    def product(vector: Floats) -> Floats:
+        v = vector.ravel()
+        image: Floats = inputs @ (inputs.T @ v) - squares * v
+        np.subtract.at(image, pairs[:, 0], products * v[pairs[:, 1]])
+        np.subtract.at(image, pairs[:, 1], products * v[pairs[:, 0]])
+        return image
+
+    operator = LinearOperator((len(inputs), len(inputs)), matvec=product, dtype=np.float64)
+    start = np.random.default_rng(0).standard_normal(len(inputs))
+    return float(np.abs(eigsh(operator, 1, which="LM", v0=start, tol=1e-9, return_eigenvectors=False)[0]))
+
+
+def _antipodal_pairs(inputs: Floats, lengths: Floats) -> Ints:
+    """Return the pairs i < k with x_k = −c x_i, c > 0, as rows (i, k)."""
+    unit = inputs / np.where(lengths > 0, lengths, 1.0)[:, None]
+    found = []
+    for first in range(0, len(unit), ROWS):
+        rows, columns = np.nonzero(unit[first : first + ROWS] @ unit.T <= -1.0 + ANTIPODAL)
+        found.append(np.column_stack([rows + first, columns]))
+    pairs = np.concatenate(found).astype(np.int64)
+    ordered: Ints = pairs[pairs[:, 0] < pairs[:, 1]]
+    return ordered
+
+
+def gaussian_dimension(size: int, label_ratio: float = 1.0, epsilon: float = 0.05) -> int:
+    """Return the dimension from which n Gaussian inputs satisfy Assumption 2 with probability 1 − ε.
+
+    label_ratio: C_y^+/C_y^− ≥ 1. Lemma 3 says d ≥ C(n² + n ln(1/ε)); here C has its number for Gaussians.
+
+    Examples
+    --------
+    >>> gaussian_dimension(10) < gaussian_dimension(20) < 5 * gaussian_dimension(10)
+    True
+    """
+    size, ratio = count(size, "size"), real(label_ratio, "label_ratio")
+    if ratio < 1:
+        raise InvalidInputError(f"label_ratio: must be >= 1, got {ratio:g}")
+    epsilon = positive(epsilon, "epsilon")
+    if epsilon >= 1:
+        raise InvalidInputError(f"epsilon: must lie in (0, 1), got {epsilon:g}")
+    allowed = 1.0 / (1.0 + 2.0 * np.sqrt(size) * ratio)
+    nearness = np.sqrt(1.0 + allowed) - 1.0
+    return int(np.ceil(((np.sqrt(size) + np.sqrt(2 * np.log(2 / epsilon))) / nearness) ** 2))
