@@ -23,6 +23,8 @@ from shallowflow.models.loss import Loss
 from shallowflow.models.networks import Network
 
 Progress = Callable[[float], None]
+Measure = Callable[[Network], float]
+"""network → its loss."""
 Judge = Callable[[list[float], int, int], Outcome]
 """(recorded losses, steps made, steps asked for) → outcome."""
 PROGRESS_SECONDS = 0.2
@@ -73,13 +75,29 @@ def plan(network: Network, record: Record | None, steps: int, clock: float) -> P
 def drive(
     engine: Engine, dataset: Dataset, loss: Loss, plan: Plan, judge: Judge, progress: Progress | None
 ) -> Trajectory:
+    """Advance the engine from record to record, the loss measured on a data set."""
+    return drive_measured(engine, sample_loss(dataset, loss), plan, judge, progress)
+
+
+def sample_loss(dataset: Dataset, loss: Loss) -> Measure:
+    """Return the function network → its loss on a data set."""
+
+    def measure(network: Network) -> float:
+        return loss.value(network.predict(dataset.inputs), dataset.targets)
+
+    return measure
+
+
+def drive_measured(
+    engine: Engine, loss_of: Measure, plan: Plan, judge: Judge, progress: Progress | None
+) -> Trajectory:
     """Advance the engine from record to record and gather the trajectory."""
 
     def measure() -> float:
         with np.errstate(
             over="ignore", invalid="ignore"
         ):  # trouble shows in the value: it becomes an outcome
-            return loss.value(engine.network().predict(dataset.inputs), dataset.targets)
+            return loss_of(engine.network())
 
     start = engine.network()
     times, losses = [0.0], [measure()]

@@ -23,6 +23,15 @@ from shallowflow.landscape.plateau import (
     rate_bounds,
     rate_matrix,
 )
+from shallowflow.landscape.population import (
+    best_outer,
+    feature_gram,
+    feature_moments,
+    population_gradient,
+    separation,
+    well_separated,
+)
+from shallowflow.landscape.population_loss import population_loss
 from shallowflow.landscape.spurious import SpuriousConditions, spurious_conditions
 from shallowflow.landscape.stationarity import (
     RegressionLines,
@@ -54,12 +63,15 @@ __all__ = [
     "Trap",
     "alignment_threshold",
     "balance",
+    "best_outer",
     "blocks",
     "cell_bound",
     "cones",
     "exit_condition",
     "extremal_vectors",
     "face_bound",
+    "feature_gram",
+    "feature_moments",
     "fully_trained",
     "least_squares",
     "minimal_gates",
@@ -67,13 +79,17 @@ __all__ = [
     "nature",
     "neuron_alignment",
     "plateau_level",
+    "population_gradient",
+    "population_loss",
     "projected_residual",
     "pull",
     "rate_bounds",
     "rate_matrix",
     "regression_lines",
+    "separation",
     "spurious_conditions",
     "stationarity",
     "to_knots",
     "trap",
+    "well_separated",
 ]
