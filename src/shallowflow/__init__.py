@@ -10,19 +10,24 @@ from shallowflow.dynamics.alternating import alternating_least_squares
 from shallowflow.dynamics.anls import active_neuron_least_squares
 from shallowflow.dynamics.descent import gradient_descent
 from shallowflow.dynamics.flow import gradient_flow
+from shallowflow.dynamics.limits.two_timescale import hitting_times, two_timescale_limit
 from shallowflow.dynamics.outcome import Event, Outcome
 from shallowflow.dynamics.outer_weights import least_squares_outer
 from shallowflow.dynamics.phases import phases
+from shallowflow.dynamics.population import population_flow
 from shallowflow.dynamics.record import Record
 from shallowflow.dynamics.stages import stages
+from shallowflow.dynamics.stochastic import stochastic_descent
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.errors import FileFormatError, InvalidInputError, ShallowflowError
 from shallowflow.experiments import reproduce
 from shallowflow.models import (
+    AdditiveStepNetwork,
     CubicStep,
     KnotNetwork,
     LeakyReLU,
     LogisticLoss,
+    NormLoss,
     ReLUNetwork,
     SquareLoss,
     StepNetwork,
@@ -31,6 +36,7 @@ from shallowflow.models import (
 
 __all__ = [
     "Additive",
+    "AdditiveStepNetwork",
     "CubicStep",
     "Dataset",
     "Event",
@@ -39,6 +45,7 @@ __all__ = [
     "KnotNetwork",
     "LeakyReLU",
     "LogisticLoss",
+    "NormLoss",
     "Outcome",
     "PiecewiseAffine",
     "PiecewiseConstant",
@@ -58,12 +65,16 @@ __all__ = [
     "experiments",
     "gradient_descent",
     "gradient_flow",
+    "hitting_times",
     "initialize",
     "landscape",
     "least_squares_outer",
     "phases",
+    "population_flow",
     "reproduce",
     "stages",
+    "stochastic_descent",
+    "two_timescale_limit",
 ]
 
 

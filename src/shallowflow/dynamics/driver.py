@@ -23,6 +23,8 @@ from shallowflow.models.loss import Loss
 from shallowflow.models.networks import Network
 
 Progress = Callable[[float], None]
+Measure = Callable[[Network], float]
+"""network → its loss."""
 Judge = Callable[[list[float], int, int], Outcome]
 """(recorded losses, steps made, steps asked for) → outcome."""
 PROGRESS_SECONDS = 0.2
@@ -92,18 +94,43 @@ def drive(
     progress: Progress | None,
     stop_below: float = 0.0,
 ) -> Trajectory:
-    """Advance the engine from record to record and gather the trajectory.
+    """Advance the engine from record to record, the loss measured on a data set.
 
     The run ends early, converged, at the first recorded loss below `stop_below`.
     """
+    loss_of = sample_loss(dataset, loss)
 
     def measure() -> float:
-        with np.errstate(
-            over="ignore", invalid="ignore"
-        ):  # trouble shows in the value: it becomes an outcome
-            if isinstance(engine, Compact):
-                return loss.value(engine.predictions(), dataset.targets)
-            return loss.value(engine.network().predict(dataset.inputs), dataset.targets)
+        if isinstance(engine, Compact):
+            return loss.value(engine.predictions(), dataset.targets)
+        return loss_of(engine.network())
+
+    return drive_measured(engine, measure, plan, judge, progress, stop_below)
+
+
+def sample_loss(dataset: Dataset, loss: Loss) -> Measure:
+    """Return the function network → its loss on a data set."""
+
+    def measure(network: Network) -> float:
+        return loss.value(network.predict(dataset.inputs), dataset.targets)
+
+    return measure
+
+
+def drive_measured(
+    engine: Engine,
+    current_loss: Callable[[], float],
+    plan: Plan,
+    judge: Judge,
+    progress: Progress | None,
+    stop_below: float = 0.0,
+) -> Trajectory:
+    """Advance the engine from record to record and gather the trajectory; as `drive`, for any loss."""
+
+    def measure() -> float:
+        # Trouble shows in the value: it becomes an outcome.
+        with np.errstate(over="ignore", invalid="ignore"):
+            return current_loss()
 
     start = engine.network()
     times, losses = [0.0], [measure()]

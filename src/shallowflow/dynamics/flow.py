@@ -7,14 +7,14 @@ from typing import Protocol
 from shallowflow.arrays import non_negative, one_of, positive
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.driver import Progress
-from shallowflow.dynamics.flow_recorder import FlowRecorder, Segments, dense_record
+from shallowflow.dynamics.flow_recorder import FlowRecorder, PathRecorder, Segments, dense_record
 from shallowflow.dynamics.outcome import Outcome
 from shallowflow.dynamics.problem import check_problem, checked_loss, checked_record
 from shallowflow.dynamics.record import Record
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.errors import InvalidInputError
 from shallowflow.models.loss import Loss, SquareLoss
-from shallowflow.models.networks import KnotNetwork, Network, ReLUNetwork, StepNetwork
+from shallowflow.models.networks import AdditiveStepNetwork, KnotNetwork, Network, StepNetwork
 
 ENGINES = ("auto", "dense", "stages")
 
@@ -58,7 +58,9 @@ def gradient_flow(
     neuron is released when it is pulled off faster than some 10 tolerances per unit of time. The run ends
     early, converged, when ‖∇L‖ ≤ `stop`. By default the whole path is kept, one polynomial per step (networks
     too large for that: 200 snapshots). Engines: "dense" for every network and loss; "stages", O(width) per
-    step and fit for stiff problems, for a `KnotNetwork` and the square loss; "auto" takes the faster one.
+    step and fit for stiff problems, for a `KnotNetwork` and the square loss; "auto" takes the faster one. The
+    networks of steps have smooth activations and no events. (Against a target instead of data:
+    `population_flow`.)
 
     Examples
     --------
@@ -70,10 +72,6 @@ def gradient_flow(
     (True, 20)
     """
     check_problem(network, dataset)
-    if isinstance(network, StepNetwork):
-        raise InvalidInputError(
-            "network: gradient_flow takes a ReLUNetwork or a KnotNetwork, got a StepNetwork"
-        )
     loss = checked_loss(loss, dataset)
     until, speed = positive(until, "until"), positive(speed, "speed")
     epsilon, tolerance = positive(epsilon, "epsilon"), positive(tolerance, "tolerance")
@@ -82,13 +80,13 @@ def gradient_flow(
 
     recorder = FlowRecorder(network, dataset, loss, checked_record(record, dense_record(network)), until)
     runner = _engine(engine, network, dataset, loss, (speed, epsilon, tolerance, stop))
-    outcome = _integrate(runner, recorder, until, progress)
+    outcome = integrate(runner, recorder, until, progress)
     return recorder.trajectory(outcome, {"engine": runner.name, **runner.statistics()})
 
 
 def _engine(
     name: str,
-    network: ReLUNetwork | KnotNetwork,
+    network: Network,
     dataset: Dataset,
     loss: Loss,
     options: tuple[float, float, float, float],
@@ -103,6 +101,10 @@ def _engine(
             f"engine: 'stages' needs a KnotNetwork and the square loss, got {type(network).__name__} "
             f"and {type(loss).__name__}"
         )
+    if isinstance(network, StepNetwork | AdditiveStepNetwork):
+        from shallowflow.dynamics.engines.smooth_flow import sample_flow
+
+        return sample_flow(network, dataset, loss, *options)
     from shallowflow.dynamics.engines.dense_flow import DenseFlow
     from shallowflow.dynamics.engines.gates import Gates
 
@@ -110,9 +112,7 @@ def _engine(
     return DenseFlow(network, gates, *options)
 
 
-def _integrate(
-    engine: FlowEngine, recorder: FlowRecorder, until: float, progress: Progress | None
-) -> Outcome:
+def integrate(engine: FlowEngine, recorder: PathRecorder, until: float, progress: Progress | None) -> Outcome:
     """Let the engine run to `until`, or to the end of its means."""
     while engine.time < until:
         recorder.add(engine.advance(until))

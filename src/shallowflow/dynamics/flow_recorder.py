@@ -9,6 +9,7 @@ import numpy as np
 
 from shallowflow.arrays import Floats, frozen
 from shallowflow.data.dataset import Dataset
+from shallowflow.dynamics.driver import Measure, sample_loss
 from shallowflow.dynamics.outcome import Event, Outcome
 from shallowflow.dynamics.path import Path, Polynomials, flatten, lobatto_weights, snapshots, unflatten
 from shallowflow.dynamics.record import DEFAULT_BYTES, Record
@@ -35,11 +36,11 @@ class Segments:
     events: Sequence[Event]
 
 
-class FlowRecorder:
+class PathRecorder:
     """Takes segments [t_i, t_{i+1}] with θ at their Lobatto nodes; keeps what the record asks for."""
 
-    def __init__(self, network: Network, dataset: Dataset, loss: Loss, record: Record, until: float) -> None:
-        self._template, self._dataset, self._loss, self._record = network, dataset, loss, record
+    def __init__(self, network: Network, loss_of: Measure, record: Record, until: float) -> None:
+        self._template, self._loss_of, self._record = network, loss_of, record
         self._moments = record.moments(until, first=1e-6 * until)
         theta = flatten(network)
         if self._moments is not None:
@@ -104,8 +105,7 @@ class FlowRecorder:
         self._losses.append(self.loss)
 
     def _measure(self, theta: Floats) -> float:
-        predictions = unflatten(self._template, theta).predict(self._dataset.inputs)
-        return self._loss.value(predictions, self._dataset.targets)
+        return self._loss_of(unflatten(self._template, theta))
 
     def note_end(self) -> None:
         """Record the loss at the time reached, if the record has not done so."""
@@ -134,3 +134,10 @@ class FlowRecorder:
             self._kept_times.append(self._end)
             self._kept.append(self._last)
         return snapshots(self._template, self._kept_times, self._kept, sparse=not self._record.networks)
+
+
+class FlowRecorder(PathRecorder):
+    """A `PathRecorder` whose losses are those on a data set."""
+
+    def __init__(self, network: Network, dataset: Dataset, loss: Loss, record: Record, until: float) -> None:
+        super().__init__(network, sample_loss(dataset, loss), record, until)

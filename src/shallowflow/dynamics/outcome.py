@@ -14,6 +14,8 @@ EVENT_KINDS = (
     "death",  # a neuron loses its last active point and never moves again
     "two-valued",  # the solution is not unique from here on: one branch was taken
     "jump",  # a limit process jumps to its next saddle
+    "hit",  # a neuron reaches a jump of the target and stays there
+    "pass",  # a neuron passes a jump of the target
 )
 
 STATUSES = (

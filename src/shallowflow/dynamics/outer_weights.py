@@ -13,7 +13,7 @@ import numpy as np
 from shallowflow.arrays import Floats, Ints
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.problem import check_problem
-from shallowflow.models.networks import KnotNetwork, Network, Parameters, ReLUNetwork
+from shallowflow.models.networks import AdditiveStepNetwork, KnotNetwork, Network, Parameters, ReLUNetwork
 
 
 def least_squares_outer(network: Network, dataset: Dataset) -> Network:
@@ -75,6 +75,10 @@ def minimum_norm_outer(knots: Floats, points: DistinctPoints) -> Floats:
 
 def dense_outer(network: Network, inputs: Floats, targets: Floats) -> Parameters:
     """Return the minimum-norm outer layer of any network, by singular values."""
+    if isinstance(network, AdditiveStepNetwork):
+        steps = network.activation(inputs[:, None, :] - network.positions).reshape(len(inputs), -1)
+        solution = _minimum_norm(np.column_stack([steps, np.ones(len(inputs))]), targets)
+        return {"outer": solution[:-1].reshape(network.outer.shape), "offset": np.array(solution[-1])}
     z = network.preactivations(inputs).T
     if isinstance(network, ReLUNetwork):
         return {"outer": _minimum_norm(network.scale * network.activation(z), targets)}

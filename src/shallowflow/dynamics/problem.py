@@ -6,7 +6,7 @@ from shallowflow.arrays import shown
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.record import Record
 from shallowflow.errors import InvalidInputError
-from shallowflow.models.loss import LogisticLoss, Loss, SquareLoss
+from shallowflow.models.loss import LogisticLoss, Loss, NormLoss, SquareLoss
 from shallowflow.models.networks import NETWORKS, Network, StepNetwork
 
 
@@ -28,8 +28,10 @@ def checked_loss(loss: Loss | None, dataset: Dataset) -> Loss:
     """Return the loss (½·mean of squares if None), checked to have a meaning for the targets."""
     if loss is None:
         return SquareLoss()
-    if not isinstance(loss, SquareLoss | LogisticLoss):
-        raise InvalidInputError(f"loss: must be SquareLoss() or LogisticLoss(), got {shown(loss)}")
+    if not isinstance(loss, SquareLoss | LogisticLoss | NormLoss):
+        raise InvalidInputError(
+            f"loss: must be SquareLoss(), LogisticLoss() or NormLoss(), got {shown(loss)}"
+        )
     loss.check(dataset.targets)
     return loss
 

@@ -34,6 +34,15 @@ from shallowflow.landscape.plateau import (
     rate_bounds,
     rate_matrix,
 )
+from shallowflow.landscape.population import (
+    best_outer,
+    feature_gram,
+    feature_moments,
+    population_gradient,
+    separation,
+    well_separated,
+)
+from shallowflow.landscape.population_loss import population_loss
 from shallowflow.landscape.spurious import SpuriousConditions, spurious_conditions
 from shallowflow.landscape.stationarity import (
     RegressionLines,
@@ -69,6 +78,7 @@ __all__ = [
     "alignment_threshold",
     "average_pl",
     "balance",
+    "best_outer",
     "blocks",
     "cell_bound",
     "cones",
@@ -79,6 +89,8 @@ __all__ = [
     "extremal_vectors",
     "face_bound",
     "fair_activation_probability",
+    "feature_gram",
+    "feature_moments",
     "fully_trained",
     "gaussian_dimension",
     "interaction",
@@ -91,15 +103,19 @@ __all__ = [
     "neuron_alignment",
     "pl_bounds",
     "plateau_level",
+    "population_gradient",
+    "population_loss",
     "projected_residual",
     "pull",
     "rate_bounds",
     "rate_matrix",
     "regression_lines",
     "sampled_probability",
+    "separation",
     "spurious_conditions",
     "stationarity",
     "sufficient_width",
     "to_knots",
     "trap",
+    "well_separated",
 ]

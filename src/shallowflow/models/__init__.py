@@ -2,16 +2,24 @@
 
 from shallowflow.models import initialize
 from shallowflow.models.activation import CubicStep, LeakyReLU
-from shallowflow.models.loss import LogisticLoss, Loss, SquareLoss
-from shallowflow.models.networks import KnotNetwork, Network, ReLUNetwork, StepNetwork
+from shallowflow.models.loss import LogisticLoss, Loss, NormLoss, SquareLoss
+from shallowflow.models.networks import (
+    AdditiveStepNetwork,
+    KnotNetwork,
+    Network,
+    ReLUNetwork,
+    StepNetwork,
+)
 
 __all__ = [
+    "AdditiveStepNetwork",
     "CubicStep",
     "KnotNetwork",
     "LeakyReLU",
     "LogisticLoss",
     "Loss",
     "Network",
+    "NormLoss",
     "ReLUNetwork",
     "SquareLoss",
     "StepNetwork",

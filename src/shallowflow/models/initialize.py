@@ -21,7 +21,7 @@ from shallowflow.arrays import (
     vector,
 )
 from shallowflow.errors import InvalidInputError
-from shallowflow.models.networks import KnotNetwork, ReLUNetwork, StepNetwork
+from shallowflow.models.networks import AdditiveStepNetwork, KnotNetwork, ReLUNetwork, StepNetwork
 
 OFF = -1e-10
 """Preactivation of a grouped neuron off its group: below zero by more than rounding can move it."""
@@ -125,3 +125,30 @@ def uniform_positions(
     positions = np.sort(generator(seed).random(width))
     weights = np.zeros(width) if outer is None else vector(outer, "outer")
     return StepNetwork(positions, weights, 0.0, sharpness)
+
+
+def uniform_cuboids(
+    width: int,
+    dimension: int,
+    *,
+    sharpness: float,
+    outer_range: tuple[float, float] = (0.0, 3.0),
+    seed: Seed = 0,
+) -> AdditiveStepNetwork:
+    """u_jk ~ U[0, 1], a_jk ~ U(outer_range), offset zero, [two_timescale] App. C."""
+    width, dimension = count(width, "width"), count(dimension, "dimension")
+    low, high = vector(outer_range, "outer_range")
+    rng = generator(seed)
+    positions = rng.random((width, dimension))
+    return AdditiveStepNetwork(positions, rng.uniform(low, high, (width, dimension)), 0.0, sharpness)
+
+
+def uniform_knots(
+    width: int, *, outer_range: tuple[float, float] = (0.0, 3.0), seed: Seed = 0
+) -> KnotNetwork:
+    """b_j ~ U[0, 1], c_j ~ U(outer_range), [two_timescale] App. C (ReLU networks)."""
+    width = count(width, "width")
+    low, high = vector(outer_range, "outer_range")
+    rng = generator(seed)
+    knots = rng.random(width)
+    return KnotNetwork(knots, rng.uniform(low, high, width))

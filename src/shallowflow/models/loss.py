@@ -1,6 +1,6 @@
 """Losses of predictions against targets, with their slopes.
 
-Both are functions of the vector of predictions h: `value` is the loss, `slopes` its gradient ∂L/∂h_k.
+All are functions of the vector of predictions h: `value` is the loss, `slopes` its gradient ∂L/∂h_k.
 """
 
 from __future__ import annotations
@@ -93,3 +93,30 @@ class LogisticLoss:
             raise InvalidInputError(
                 f"targets: must be +1 or -1 for the logistic loss, got {targets[k]:g} at index {k}"
             )
+
+
+@dataclass(frozen=True)
+class NormLoss:
+    """‖h − y‖₂/n: neither squared nor halved; what the published code of [two_timescale] §6 minimises.
+
+    A descent on it takes steps that do not shrink with the residual: it ends by hovering, not by converging.
+    """
+
+    def value(self, predictions: Floats, targets: Floats) -> float:
+        """Return the loss."""
+        return float(np.linalg.norm(predictions - targets)) / len(targets)
+
+    def slopes(self, predictions: Floats, targets: Floats) -> Floats:
+        """Return (h_k − y_k)/(n‖h − y‖₂); zero where all residuals vanish."""
+        residual = predictions - targets
+        norm = float(np.linalg.norm(residual))
+        slopes: Floats = residual / (len(targets) * norm) if norm > 0 else np.zeros_like(residual)
+        return slopes
+
+    def curvatures(self, predictions: Floats, targets: Floats) -> Floats:
+        """Return 1/(n‖h − y‖₂), the largest curvature in any direction."""
+        norm = float(np.linalg.norm(predictions - targets))
+        return np.full(len(targets), 1.0 / (len(targets) * max(norm, 1e-300)))
+
+    def check(self, targets: Floats) -> None:
+        """Every finite target is welcome."""

@@ -1,4 +1,4 @@
-"""The three networks that the papers train, as frozen dataclasses with read-only arrays.
+"""The networks that the papers train, as frozen dataclasses with read-only arrays.
 
 What an engine needs of a network is small: call it, pull a covector back to the parameters
 (`pullback`), and make a moved copy (`moved`). Parameters travel as a dictionary name → array, in the
@@ -35,7 +35,7 @@ OUTER_LAYER = ("outer", "offset")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _Network(FrozenArrays):
-    """What the three networks share: parameters in, parameters out."""
+    """What all networks share: parameters in, parameters out."""
 
     PARAMETERS: ClassVar[tuple[str, ...]]
 
@@ -268,9 +268,91 @@ class StepNetwork(_Network):
         return 1.0 + features.T @ features + epsilon * (tangents.T @ tangents)
 
 
-Network = ReLUNetwork | KnotNetwork | StepNetwork
+@dataclass(frozen=True, eq=False, init=False, repr=False)
+class AdditiveStepNetwork(_Network):
+    """f(x) = offset + Σ_j Σ_k outer_jk σ_η(x_k − positions_jk) on (k, d) inputs, [two_timescale] §6.
 
-NETWORKS: tuple[type[Network], ...] = (ReLUNetwork, KnotNetwork, StepNetwork)
+    positions, outer: (m, d); η = sharpness > 0: one `StepNetwork` per coordinate, with a common offset.
+
+    Examples
+    --------
+    >>> AdditiveStepNetwork([[0.5, 0.5]], [[2.0, 3.0]], 1.0, 0.1)([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0]])
+    array([1., 3., 6.])
+    """
+
+    PARAMETERS: ClassVar[tuple[str, ...]] = ("positions", "outer", "offset")
+
+    positions: Floats
+    outer: Floats
+    offset: Floats
+    sharpness: float
+
+    def __init__(
+        self, positions: ArrayLike, outer: ArrayLike, offset: ArrayLike = 0.0, sharpness: float = 0.01
+    ) -> None:
+        fields = self.__dict__
+        fields["positions"] = matrix(positions, "positions")
+        fields["outer"] = matrix(outer, "outer")
+        fields["offset"] = numbers(offset, "offset", 0)
+        fields["sharpness"] = positive(sharpness, "sharpness")
+        if self.positions.shape != self.outer.shape:
+            raise InvalidInputError(
+                f"positions, outer: must have equal shapes, got {self.positions.shape} and {self.outer.shape}"
+            )
+
+    @property
+    def width(self) -> int:
+        """The number of neurons m."""
+        return len(self.outer)
+
+    @property
+    def dimension(self) -> int:
+        """The dimension d of the inputs."""
+        return int(self.outer.shape[1])
+
+    @property
+    def activation(self) -> CubicStep:
+        """σ_η."""
+        return CubicStep(self.sharpness)
+
+    def coordinate(self, k: int) -> StepNetwork:
+        """Return Σ_j outer_jk σ_η(x − positions_jk), the part of coordinate k, without the offset."""
+        return StepNetwork(self.positions[:, k], self.outer[:, k], 0.0, self.sharpness)
+
+    def __call__(self, x: ArrayLike) -> Floats:
+        """Return f at the rows of x, (k, d) → (k,)."""
+        return self.predict(inputs_of(x, self.dimension))
+
+    def predict(self, inputs: Floats) -> Floats:
+        """Return f at checked inputs (k, d)."""
+        sigma, total = self.activation, np.full(len(inputs), float(self.offset))
+        for k in range(self.dimension):
+            total += self.outer[:, k] @ sigma(inputs[:, k] - self.positions[:, k, None])
+        return total
+
+    def pullback(self, inputs: Floats, covector: Floats) -> Parameters:
+        """Return Σ_i covector_i ∂f(x_i)/∂θ for every parameter array."""
+        sigma = self.activation
+        positions, outer = np.empty_like(self.positions), np.empty_like(self.outer)
+        for k in range(self.dimension):
+            z = inputs[:, k] - self.positions[:, k, None]
+            positions[:, k] = -self.outer[:, k] * (sigma.derivative(z) @ covector)
+            outer[:, k] = sigma(z) @ covector
+        return {"positions": positions, "outer": outer, "offset": np.asarray(covector.sum())}
+
+    def tangent_kernel(self, inputs: Floats, epsilon: float = 1.0) -> Floats:
+        """Return J Jᵀ (k, k), the inner columns of the Jacobian J weighted by √epsilon."""
+        sigma, total = self.activation, np.ones((len(inputs), len(inputs)))
+        for k in range(self.dimension):
+            z = inputs[:, k] - self.positions[:, k, None]
+            features, tangents = sigma(z), self.outer[:, k, None] * sigma.derivative(z)
+            total += features.T @ features + epsilon * (tangents.T @ tangents)
+        return total
+
+
+Network = ReLUNetwork | KnotNetwork | StepNetwork | AdditiveStepNetwork
+
+NETWORKS: tuple[type[Network], ...] = (ReLUNetwork, KnotNetwork, StepNetwork, AdditiveStepNetwork)
 
 
 def inputs_of(x: ArrayLike, dimension: int) -> Floats:

@@ -1,1 +1,1 @@
-"""Limit processes and closed forms: computed from formulas, with no time step."""
+"""Limit processes and closed forms: computed from formulas, event to event, with no time step."""

@@ -1,0 +1,123 @@
+"""The two-timescale limit (5) of [two_timescale]: a = a*(u) at once, and du/dτ = −∇_u L(a*(u), u)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from shallowflow.arrays import Floats, non_negative, positive
+from shallowflow.data.targets import PiecewiseConstant
+from shallowflow.dynamics.driver import Progress
+from shallowflow.dynamics.flow import FlowEngine, integrate
+from shallowflow.dynamics.flow_recorder import PathRecorder, dense_record
+from shallowflow.dynamics.limits.heaviside_flow import HeavisideFlow
+from shallowflow.dynamics.limits.jump_pair import JumpPair
+from shallowflow.dynamics.path import flatten, unflatten
+from shallowflow.dynamics.population import loss_against
+from shallowflow.dynamics.problem import checked_record
+from shallowflow.dynamics.record import Record
+from shallowflow.dynamics.trajectory import Trajectory
+from shallowflow.errors import InvalidInputError
+from shallowflow.landscape.population import best_outer, check_steps, population_gradient, well_separated
+from shallowflow.models.networks import StepNetwork
+
+
+def two_timescale_limit(
+    network: StepNetwork,
+    target: PiecewiseConstant,
+    *,
+    until: float,
+    record: Record | None = None,
+    tolerance: float = 1e-8,
+    stop: float = 0.0,
+    stiff: bool = False,
+    progress: Progress | None = None,
+) -> Trajectory:
+    """Follow the limit ε → 0 of `population_flow` in the slow time τ = εt; the given outer weights play no
+    part.
+
+    sharpness = 0: from event to event by the closed form of (7) where it applies, with hitting times exact
+    to rounding, else integrated at nearly full precision; events say which neuron reaches which jump.
+    sharpness > 0: adaptive integration to `tolerance` (`stiff`: by an implicit method), early end when ‖∇_u
+    L‖ ≤ `stop`; the statistics say when u left 𝒰 (Δ(u) > 2η), where a*(u) is certain to be unique; it is
+    followed beyond.
+
+    Examples
+    --------
+    >>> import shallowflow as sf
+    >>> target = sf.PiecewiseConstant([0.5], [0.0, 1.0])
+    >>> tr = two_timescale_limit(sf.StepNetwork([0.3, 0.6], [0.0, 0.0]), target, until=2.0)
+    >>> [(event.kind, event.neuron, round(event.time, 4)) for event in tr.events], tr.losses[-1].item()
+    ([('hit', 1, 0.5064)], 0.0)
+    """
+    check_steps(network, target)
+    until, tolerance = positive(until, "until"), positive(tolerance, "tolerance")
+    if np.any((network.positions < 0) | (network.positions > 1)):
+        raise InvalidInputError("network: positions must lie in [0, 1] for the limit, got one outside")
+    start = best_outer(network, target)
+    recorder = PathRecorder(start, loss_against(target), checked_record(record, dense_record(start)), until)
+    engine: FlowEngine
+    if network.sharpness == 0:
+        engine = HeavisideFlow(network.positions, target)
+        return recorder.trajectory(
+            integrate(engine, recorder, until, progress), {"engine": engine.name, **engine.statistics()}
+        )
+    engine = _smooth_limit(start, target, tolerance, non_negative(stop, "stop"), stiff)
+    outcome = integrate(engine, recorder, until, progress)
+    trajectory = recorder.trajectory(outcome, {"engine": engine.name, **engine.statistics()})
+    statistics = {**trajectory.statistics, "left 𝒰 at": _leaves_domain(trajectory)}
+    return replace(trajectory, statistics=statistics)
+
+
+def _smooth_limit(
+    network: StepNetwork, target: PiecewiseConstant, tolerance: float, stop: float, stiff: bool
+) -> FlowEngine:
+    """Return the flow of the positions u (m,) with a = a*(u)."""
+    from shallowflow.dynamics.engines.smooth_flow import SmoothFlow
+
+    def best(u: Floats) -> StepNetwork:
+        return best_outer(network.moved({"positions": u}), target)
+
+    return SmoothFlow(
+        network.positions,
+        lambda u: population_gradient(best(u), target)["positions"],
+        np.ones(network.width),
+        tolerance=tolerance,
+        stop=stop,
+        expand=lambda u: flatten(best(u)),
+        stiff=stiff,
+    )
+
+
+def _leaves_domain(trajectory: Trajectory) -> float:
+    """Return the first recorded time at which u is not in 𝒰; ∞ if there is none."""
+    values, template = trajectory.path.recorded(), trajectory.path.template
+    for time, theta in zip(trajectory.path.times, values, strict=True):
+        network = unflatten(template, theta)
+        assert isinstance(network, StepNetwork)
+        if not well_separated(network):
+            return float(time)
+    return float("inf")
+
+
+def hitting_times(network: StepNetwork, target: PiecewiseConstant) -> Floats:
+    """Return when the two-timescale limit with η = 0 reaches each jump (n − 1,), ∞ without a neuron beside
+    it.
+
+    Exact where at least two neurons lie on every piece, [two_timescale] (7); otherwise an estimate from the
+    neurons next to each jump.
+
+    Examples
+    --------
+    >>> target = PiecewiseConstant([0.5], [0.0, 1.0])
+    >>> hitting_times(StepNetwork([0.3, 0.6], [0.0, 0.0]), target).round(4)
+    array([0.5064])
+    """
+    check_steps(network, target)
+    times = np.full(len(target.breakpoints), np.inf)
+    for i, (v, size) in enumerate(zip(target.breakpoints, target.jumps, strict=True)):
+        below, above = network.positions[network.positions <= v], network.positions[network.positions > v]
+        if below.size and above.size:
+            times[i] = JumpPair(float(v - below.max()), float(above.min() - v), float(size) ** 2).hitting_time
+    return times

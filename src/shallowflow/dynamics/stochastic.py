@@ -1,0 +1,122 @@
+"""One-pass stochastic gradient descent on samples of a target, [two_timescale] (9)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from shallowflow.arrays import count, non_negative, one_of, positive, shown
+from shallowflow.data.targets import PiecewiseConstant, Target
+from shallowflow.dynamics.driver import Engine, Progress, drive_measured, judge_training, plan
+from shallowflow.dynamics.engines.sampled_descent import SampledDescent
+from shallowflow.dynamics.engines.step_sgd import FenwickSteps, PlainSteps, PlateauSteps, Sampling
+from shallowflow.dynamics.record import Record
+from shallowflow.dynamics.trajectory import Trajectory
+from shallowflow.errors import InvalidInputError
+from shallowflow.landscape.population_loss import population_loss
+from shallowflow.models.loss import Loss, NormLoss, SquareLoss
+from shallowflow.models.networks import Network, StepNetwork
+
+ENGINES = ("auto", "plain", "plateaus", "fenwick", "dense")
+FENWICK_FROM = 100
+"""Width from which the Fenwick tree beats the vector sweep."""
+
+
+def stochastic_descent(
+    network: Network,
+    target: Target,
+    *,
+    step: float,
+    steps: int,
+    epsilon: float = 1.0,
+    batch: int = 1,
+    noise: float = 0.0,
+    seed: int | np.random.SeedSequence = 0,
+    loss: Loss | None = None,
+    box_slope: bool = False,
+    record: Record | None = None,
+    engine: str = "auto",
+    progress: Progress | None = None,
+) -> Trajectory:
+    """Run `steps` steps of SGD, each on `batch` fresh samples x ~ U[0, 1]^d, y = f*(x) + noise·U[−1, 1].
+
+    The inner layer moves with step·epsilon. Losses are exact: ½∫(f − f*)² over [0, 1]^d, without the noise
+    (see `landscape.population_loss`, which lists the pairs of network and target); time is step × number of
+    steps. For a `StepNetwork` the engines "plain", "plateaus" (O(m), vectorised) and "fenwick" (O(log m))
+    make the same steps from the same random stream; the last two take batch 1 only. "dense" is NumPy, for
+    every network, with a stream of its own. loss: of a sample, ½·mean of squares by default ("dense" only).
+    box_slope: replace σ' by the indicator of its window, as the published script of [two_timescale] does.
+
+    Examples
+    --------
+    >>> import shallowflow as sf
+    >>> target = sf.PiecewiseConstant([0.5], [0.0, 1.0])
+    >>> net = sf.initialize.uniform_positions(8, sharpness=0.02, seed=1)
+    >>> tr = stochastic_descent(net, target, step=1e-2, epsilon=1e-2, steps=100_000, seed=0)
+    >>> bool(tr.losses[-1] < 0.1 * tr.losses[0])
+    True
+    """
+    population_loss(network, target)  # refuses what does not fit
+    if isinstance(network, StepNetwork) and network.sharpness == 0:
+        raise InvalidInputError("network: sharpness must be > 0 to be trained by gradients, got 0")
+    step, steps = positive(step, "step"), count(steps, "steps")
+    sampling = Sampling(
+        step,
+        step * positive(epsilon, "epsilon"),
+        non_negative(noise, "noise"),
+        count(batch, "batch"),
+        _sequence(seed),
+        bool(box_slope),
+    )
+    runner = _engine(one_of(engine, "engine", ENGINES), network, target, loss, sampling)
+    return drive_measured(
+        runner,
+        lambda: population_loss(runner.network(), target),
+        plan(network, record, steps, step),
+        judge_training,
+        progress,
+    )
+
+
+def _sequence(seed: int | np.random.SeedSequence) -> np.random.SeedSequence:
+    if isinstance(seed, np.random.SeedSequence):
+        return seed
+    return np.random.SeedSequence(count(seed, "seed", at_least=0))
+
+
+def _engine(name: str, network: Network, target: Target, loss: Loss | None, sampling: Sampling) -> Engine:
+    """Return the engine of that name, or the fastest one that fits."""
+    steps = isinstance(network, StepNetwork) and isinstance(target, PiecewiseConstant)
+    half_squares = loss is None or loss == SquareLoss()
+    if name == "dense" or (name == "auto" and not (steps and half_squares)):
+        if sampling.box:
+            raise InvalidInputError("box_slope: needs a StepNetwork and a compiled engine, got True")
+        return SampledDescent(network, target, _loss(loss), sampling)
+    if not (isinstance(network, StepNetwork) and isinstance(target, PiecewiseConstant) and half_squares):
+        raise InvalidInputError(
+            f"engine: {name!r} needs a StepNetwork and the square loss, got {type(network).__name__} "
+            f"and {shown(loss)}"
+        )
+    if name == "auto":
+        name = "fenwick" if network.width >= FENWICK_FROM else "plateaus"
+        name = name if sampling.batch == 1 and _fits(network, target) else "plain"
+    if name == "plain":
+        return PlainSteps(network, target, sampling)
+    if sampling.batch > 1:
+        raise InvalidInputError(f"engine: {name!r} takes batch 1 only, got batch {sampling.batch}")
+    return (FenwickSteps if name == "fenwick" else PlateauSteps)(network, target, sampling)
+
+
+def _fits(network: StepNetwork, target: PiecewiseConstant) -> bool:
+    """Return whether plateau and piece fit into one code of the table of cells."""
+    from shallowflow.kernels.step_cells import MOST_NEURONS, MOST_PIECES
+
+    return network.width < MOST_NEURONS and len(target.values) < MOST_PIECES
+
+
+def _loss(loss: Loss | None) -> Loss:
+    """Return the loss (½·mean of squares if None), checked to be one of real targets."""
+    if loss is None:
+        return SquareLoss()
+    if not isinstance(loss, SquareLoss | NormLoss):
+        raise InvalidInputError(f"loss: must be SquareLoss() or NormLoss(), got {shown(loss)}")
+    return loss

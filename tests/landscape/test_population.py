@@ -1,0 +1,143 @@
+"""Exact integrals beside a 12-point Gauss rule, finite differences and closed forms."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+import shallowflow as sf
+from shallowflow import landscape
+from tests.landscape.step_cases import features, grid, problems
+
+FLOOR = 1.0 / 28.0
+
+
+@settings(deadline=None, derandomize=True, max_examples=60)
+@given(problems())
+def test_loss_gradient_gram_and_moments_are_integrals(
+    problem: tuple[sf.StepNetwork, sf.PiecewiseConstant],
+) -> None:
+    network, target = problem
+    x, w = grid(network, target)
+    residual, phi = network(x) - target(x), features(network, x)
+    slopes = -network.outer * sf.CubicStep(network.sharpness).derivative(x[:, None] - network.positions)
+    gradient = landscape.population_gradient(network, target)
+    scale = 1.0 + np.abs(residual).max() ** 2
+    assert landscape.population_loss(network, target) == pytest.approx(
+        0.5 * np.sum(w * residual**2), abs=1e-12 * scale
+    )
+    expected = phi.T @ (w * residual)
+    np.testing.assert_allclose(gradient["offset"], expected[0], atol=1e-12 * scale)
+    np.testing.assert_allclose(gradient["outer"], expected[1:], atol=1e-12 * scale)
+    np.testing.assert_allclose(
+        gradient["positions"], slopes.T @ (w * residual), atol=1e-11 * scale / network.sharpness
+    )
+    np.testing.assert_allclose(landscape.feature_gram(network), phi.T @ (w[:, None] * phi), atol=1e-13)
+    np.testing.assert_allclose(
+        landscape.feature_moments(network, target), phi.T @ (w * target(x)), atol=1e-12 * scale
+    )
+
+
+@settings(deadline=None, derandomize=True, max_examples=30)
+@given(problems())
+def test_gradient_is_the_slope_of_the_loss(problem: tuple[sf.StepNetwork, sf.PiecewiseConstant]) -> None:
+    """Richardson-extrapolated central differences in a random direction, to 1e-9."""
+    network, target = problem
+    rng = np.random.default_rng(0)
+    direction = {name: rng.normal(size=np.shape(v)) for name, v in network.parameters.items()}
+
+    def loss(t: float) -> float:
+        moved = {name: v + t * direction[name] for name, v in network.parameters.items()}
+        return landscape.population_loss(network.moved(moved), target)
+
+    def difference(t: float) -> float:
+        return (loss(t) - loss(-t)) / (2 * t)
+
+    gradient = landscape.population_gradient(network, target)
+    expected = sum(float(np.sum(gradient[name] * direction[name])) for name in gradient)
+    step = 2e-4 * network.sharpness
+    measured = (4 * difference(step / 2) - difference(step)) / 3
+    # L has jumps in its third derivatives (windows on jumps): the error is O(step²) there.
+    assert measured == pytest.approx(expected, abs=1e-9 * (1 + abs(expected)) / network.sharpness)
+
+
+@pytest.mark.parametrize("width", [3, 20])
+def test_gram_is_that_of_steps_minus_a_diagonal_where_windows_are_apart(width: int) -> None:
+    """[two_timescale] Lemma 2 with ∫σ² = 23/56."""
+    u = np.random.default_rng(width).permutation((np.arange(width) + 0.5) / width)
+    eta = 0.9 / width
+    H = landscape.feature_gram(sf.StepNetwork(u, np.zeros(width), 0.0, eta))
+    places = np.concatenate([[0.0], u])
+    H0 = 1.0 - np.maximum.outer(places, places)
+    diagonal = np.diag(np.concatenate([[0.0], np.full(width, 5 / 56)]))
+    np.testing.assert_allclose(H, H0 - eta * diagonal, atol=1e-15)
+    np.testing.assert_allclose(landscape.feature_gram(sf.StepNetwork(u, np.zeros(width))), H0, atol=1e-15)
+
+
+@settings(deadline=None, derandomize=True, max_examples=60)
+@given(problems())
+def test_best_weights_solve_the_normal_equations(
+    problem: tuple[sf.StepNetwork, sf.PiecewiseConstant],
+) -> None:
+    network, target = problem
+    best = landscape.best_outer(network, target)
+    gradient = landscape.population_gradient(best, target)
+    assert abs(float(gradient["offset"])) < 1e-10
+    np.testing.assert_allclose(gradient["outer"], 0.0, atol=1e-10)
+    np.testing.assert_array_equal(best.positions, network.positions)
+
+
+@pytest.mark.parametrize("eta", [0.0, 1e-3, 0.02])
+def test_the_tridiagonal_solve_equals_the_dense_one(eta: float) -> None:
+    rng = np.random.default_rng(1)
+    width = 40
+    u = rng.permutation((np.arange(width) + rng.uniform(0.1, 0.9, width)) / width)
+    u = u[np.abs(np.subtract.outer(u, u) + np.eye(width)).min(axis=1) > eta]
+    target = sf.PiecewiseConstant([0.2, 0.35, 0.5], [1.0, 4.0, 1.0, 2.0])
+    network = sf.StepNetwork(u, np.zeros(len(u)), 0.0, eta)
+    best = landscape.best_outer(network, target)
+    dense = np.linalg.solve(landscape.feature_gram(network), landscape.feature_moments(network, target))
+    np.testing.assert_allclose(np.append(best.offset, best.outer), dense, atol=1e-10)
+
+
+def test_without_sharpness_the_best_plateaus_are_means() -> None:
+    target = sf.PiecewiseConstant([0.3], [0.0, 1.0])
+    best = landscape.best_outer(sf.StepNetwork([0.6, 0.2], [0.0, 0.0]), target)
+    np.testing.assert_allclose(best([0.1, 0.4, 0.9]), [0.0, 0.75, 1.0], atol=1e-15)
+
+
+def test_equal_positions_get_the_weights_of_least_norm() -> None:
+    target = sf.PiecewiseConstant([0.5], [0.0, 1.0])
+    best = landscape.best_outer(sf.StepNetwork([0.5, 0.5], [0.0, 0.0], 0.0, 0.01), target)
+    one = landscape.best_outer(sf.StepNetwork([0.5], [0.0], 0.0, 0.01), target)
+    np.testing.assert_allclose(best.outer, 0.5 * one.outer[0], rtol=1e-9)
+
+
+def test_covered_jumps_leave_the_floor() -> None:
+    """∫(f − f*)² → (η/28)Σs² when every jump has its neuron; the rest is the weights' correction, O(η²)."""
+    target = sf.PiecewiseConstant([0.2, 0.35, 0.5, 0.65, 0.8], [1.0, 5.0, 1.0, 3.0, 1.0, 5.0])
+    eta = 4e-3
+    plain = sf.StepNetwork(target.breakpoints, target.jumps, 1.0, eta)
+    floor = eta * FLOOR * np.sum(target.jumps**2)
+    assert 2 * landscape.population_loss(plain, target) == pytest.approx(floor, rel=1e-12)
+    best = landscape.best_outer(plain, target)
+    assert 0.99 * floor < 2 * landscape.population_loss(best, target) <= floor
+
+
+def test_separation_counts_the_edges() -> None:
+    network = sf.StepNetwork([0.5, 0.1], [0.0, 0.0], 0.0, 0.04)
+    assert landscape.separation(network) == pytest.approx(0.12)
+    assert landscape.well_separated(network)
+    assert not landscape.well_separated(sf.StepNetwork([0.5, 0.55], [0.0, 0.0], 0.0, 0.04))
+    assert not landscape.well_separated(sf.StepNetwork([1.2], [0.0], 0.0, 0.04))
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    target = sf.PiecewiseConstant([0.5], [0.0, 1.0])
+    with pytest.raises(sf.InvalidInputError, match="sharpness must be > 0"):
+        landscape.population_gradient(sf.StepNetwork([0.5], [1.0]), target)
+    with pytest.raises(sf.InvalidInputError, match="network: must be a StepNetwork"):
+        landscape.best_outer(sf.KnotNetwork([0.5], [1.0]), target)  # type: ignore[arg-type]
+    with pytest.raises(sf.InvalidInputError, match="network, target: must be"):
+        landscape.population_loss(sf.KnotNetwork([0.5], [1.0]), target)
