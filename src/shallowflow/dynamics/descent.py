@@ -17,6 +17,7 @@ from shallowflow.dynamics.driver import Engine, Progress, drive, judge_training,
 from shallowflow.dynamics.engines.cone_descent import ConeDescent
 from shallowflow.dynamics.engines.dense_descent import DenseDescent
 from shallowflow.dynamics.engines.knot_descent import KnotDescent
+from shallowflow.dynamics.engines.sliding_descent import SlidingDescent
 from shallowflow.dynamics.outcome import Outcome
 from shallowflow.dynamics.path import flatten
 from shallowflow.dynamics.problem import check_problem, checked_loss
@@ -26,7 +27,7 @@ from shallowflow.errors import InvalidInputError
 from shallowflow.models.loss import LogisticLoss, Loss, SquareLoss
 from shallowflow.models.networks import KnotNetwork, Network, ReLUNetwork
 
-ENGINES = ("auto", "dense", "blocks", "cones")
+ENGINES = ("auto", "dense", "blocks", "cones", "sliding")
 BLOCKS_FROM, CONES_FROM = 2_000_000, 2_000_000_000
 """Work (steps × neurons × samples) from which the compiled engines are worth loading (or compiling once)."""
 
@@ -92,9 +93,11 @@ def _engine(
     ):
         if name == "cones" or (name == "auto" and work >= CONES_FROM):
             return ConeDescent(network, dataset, loss, step, epsilon)
-    elif name == "cones":
+        if name == "sliding":
+            return SlidingDescent(network, dataset, loss, step, epsilon)
+    elif name in ("cones", "sliding"):
         raise InvalidInputError(
-            f"engine: 'cones' needs a ReLUNetwork on inputs of dimension 2, got {type(network).__name__} "
+            f"engine: '{name}' needs a ReLUNetwork on inputs of dimension 2, got {type(network).__name__} "
             f"on dimension {dataset.dimension}"
         )
     return DenseDescent(network, dataset, loss, step, epsilon)
