@@ -18,6 +18,7 @@ from shallowflow.dynamics.engines.cone_descent import ConeDescent
 from shallowflow.dynamics.engines.decoupled_descent import orthogonal
 from shallowflow.dynamics.engines.dense_descent import DenseDescent
 from shallowflow.dynamics.engines.knot_descent import KnotDescent
+from shallowflow.dynamics.engines.sliding_descent import SlidingDescent
 from shallowflow.dynamics.engines.wide_descent import WIDE_ENGINES, fitting
 from shallowflow.dynamics.engines.wide_state import PRECISIONS
 from shallowflow.dynamics.outcome import Outcome
@@ -29,7 +30,7 @@ from shallowflow.errors import InvalidInputError
 from shallowflow.models.loss import LogisticLoss, Loss, SquareLoss
 from shallowflow.models.networks import KnotNetwork, Network, ReLUNetwork
 
-ENGINES = ("auto", "dense", "blocks", "cones", *WIDE_ENGINES)
+ENGINES = ("auto", "dense", "blocks", "cones", "sliding", *WIDE_ENGINES)
 BLOCKS_FROM, CONES_FROM, WIDE_FROM = 2_000_000, 2_000_000_000, 50_000_000
 """Work (steps × neurons × samples) from which the compiled engines are worth loading (or compiling once)."""
 
@@ -105,9 +106,11 @@ def _engine(
     ):
         if name == "cones" or (name == "auto" and work >= CONES_FROM):
             return ConeDescent(network, dataset, loss, step, epsilon)
-    elif name == "cones":
+        if name == "sliding":
+            return SlidingDescent(network, dataset, loss, step, epsilon)
+    elif name in ("cones", "sliding"):
         raise InvalidInputError(
-            f"engine: 'cones' needs a ReLUNetwork on inputs of dimension 2, got {type(network).__name__} "
+            f"engine: '{name}' needs a ReLUNetwork on inputs of dimension 2, got {type(network).__name__} "
             f"on dimension {dataset.dimension}"
         )
     return DenseDescent(network, dataset, loss, step, epsilon)

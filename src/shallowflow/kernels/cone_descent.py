@@ -73,6 +73,8 @@ from shallowflow.kernels.cone_hot import (
     sum_moments,
     sum_strays,
 )
+from shallowflow.kernels.cone_releases import slides_in, step_sliding
+from shallowflow.kernels.cone_sliding import Sliding, add_sliding_moments, on_ray, slider_now
 
 State = tuple[tuple[Neurons, Cones, Heaps], Hot, Forces, Ints]
 STEPS, CROSSINGS, CHECKS, HOT_NEURONS, STRAYS, OCCUPIED, SYNCS, REKEYS, MOST_HOT = range(9)
@@ -123,13 +125,19 @@ def _distribute(state: State, walls: Walls, samples: Samples, slope: float, loss
 
 
 @njit(cache=True)
-def neurons_now(state: State) -> Floats:
+def neurons_now(state: State, walls: Walls, sliding: Sliding | None = None) -> Floats:
     """Return (w, a) of all neurons in the caller's order, (m, 3)."""
     groups, hot, _, counters = state
     neurons, cones, _ = groups
     now = np.empty_like(neurons.theta)
     for j in range(neurons.heap.size):
-        if neurons.heap[j] >= 0:
+        if sliding is not None:
+            group = neurons.heap[j] - cones.roots.size
+            if 0 <= group < cones.roots.size:
+                omega, now[j, 2] = slider_now(neurons.theta[j], group, sliding)
+                now[j, 0], now[j, 1] = on_ray(group // 2, omega, 0.0, walls)
+                continue
+        if 0 <= neurons.heap[j] < cones.roots.size:
             p = cones.propagators[neurons.heap[j] // 2]
             now[j, 0], now[j, 1], now[j, 2] = present(p, neurons.theta[j])
         else:
@@ -148,16 +156,20 @@ def advance(
     slope: float,
     loss: Loss,
     steps: int,
+    sliding: Sliding | None = None,
 ) -> int:
     """Make up to `steps` steps in place; return how many could be made with finite forces.
 
     loss: `SQUARE` or `LOGISTIC`, the output factor c, and step × c × weight of the loss (1/n for a mean).
+    With `sliding`, neurons slide along attracting walls in groups (`cone_sliding`).
     """
     groups, hot, work, counters = state
     needs = np.zeros(walls.owners.size - 1, np.int64)
     todo = np.empty(walls.owners.size - 1, np.int64)
     for done in range(steps):
         _sum_moments(groups[1], hot, work, counters[OCCUPIED])
+        if sliding is not None:
+            add_sliding_moments(work.moments, walls, sliding)
         if not set_forces(work, samples, slope, loss):
             return done
         counters[STEPS] += 1
@@ -168,8 +180,12 @@ def advance(
             )
             counters[CROSSINGS] += crossings
             counters[STRAYS] = max(counters[STRAYS], strays)
+        if sliding is not None:
+            counters[OCCUPIED] = step_sliding(
+                groups, sliding, work.forces, walls, counters[STEPS], counters[OCCUPIED]
+            )
         for i in range(busy):
-            _look_after(todo[i], needs[todo[i]], state, walls)
+            _look_after(todo[i], needs[todo[i]], state, walls, sliding)
             needs[todo[i]] = QUIET_HEAPS
         if counters[HOT_NEURONS] > 0:
             if counters[STEPS] % COOLING_PERIOD == 0:
@@ -229,12 +245,12 @@ def _step_cones(
 
 
 @njit(cache=True, **INTERNAL)
-def _look_after(cone: int, need: int, state: State, walls: Walls) -> None:
+def _look_after(cone: int, need: int, state: State, walls: Walls, sliding: Sliding | None) -> None:
     """Look at the neurons of a cone whose certificates ran out, or at all of them."""
     groups, _, work, counters = state
     neurons, cones, heaps = groups
     if need == SYNC:
-        _synchronise(cone, state, walls)
+        _synchronise(cone, state, walls, sliding)
         return
     first, last = approaches(work.forces[cone], cone, walls)
     for heap in range(2 * cone, 2 * cone + 2):
@@ -252,11 +268,11 @@ def _look_after(cone: int, need: int, state: State, walls: Walls) -> None:
                 root = popped(root, heaps)
             cones.roots[heap] = root
             cones.sizes[heap] -= number
-        _look_at(cone, number, state, walls)
+        _look_at(cone, number, state, walls, sliding)
 
 
 @njit(cache=True, **INTERNAL)
-def _look_at(cone: int, number: int, state: State, walls: Walls) -> None:
+def _look_at(cone: int, number: int, state: State, walls: Walls, sliding: Sliding | None) -> None:
     """File the listed neurons, which were in this cone and are in no heap, where they belong now."""
     groups, _, _, counters = state
     neurons, cones, _ = groups
@@ -269,14 +285,30 @@ def _look_at(cone: int, number: int, state: State, walls: Walls) -> None:
             file(j, w0, w1, a, cone, groups, walls)
         else:
             counters[OCCUPIED] = leave(j, cone, neurons, cones, counters[OCCUPIED])
-            _cross(j, w0, w1, a, cone, new, state, walls)
+            _cross(j, w0, w1, a, cone, new, state, walls, sliding)
 
 
 @njit(cache=True, **INTERNAL)
-def _cross(j: int, w0: float, w1: float, a: float, old: int, new: int, state: State, walls: Walls) -> None:
+def _cross(
+    j: int,
+    w0: float,
+    w1: float,
+    a: float,
+    old: int,
+    new: int,
+    state: State,
+    walls: Walls,
+    sliding: Sliding | None,
+) -> None:
     """Put neuron j, which left a cone, into the new one, or among the hot ones if it comes and goes."""
     groups, _, work, counters = state
     counters[CROSSINGS] += 1
+    if (
+        sliding is not None
+        and new != STRAY
+        and slides_in(j, w0, w1, a, old, new, groups, sliding, work.forces, walls)
+    ):
+        return
     last = groups[0].crossed[j]
     # Of two cones each is on both sides of the other: there, to cross again is to turn round.
     forwards = new == cone_beside(old, 1, walls) and not (old == 1 and walls.owners.size == 3)
@@ -301,11 +333,13 @@ def _heat(j: int, w0: float, w1: float, a: float, cone: int, state: State) -> No
 
 
 @njit(cache=True, **INTERNAL)
-def _synchronise(cone: int, state: State, walls: Walls) -> None:
+def _synchronise(cone: int, state: State, walls: Walls, sliding: Sliding | None) -> None:
     """Store the present values of a cone's neurons, with P = I, and look at all of them."""
     groups, _, work, counters = state
     neurons, cones, _ = groups
-    p = cones.propagators[cone].copy()
+    p = cones.propagators[-1]
+    for i in range(9):
+        p[i] = cones.propagators[cone, i]
     number = 0
     for heap in range(2 * cone, 2 * cone + 2):
         number = take_all(heap, groups, number)
@@ -320,7 +354,7 @@ def _synchronise(cone: int, state: State, walls: Walls) -> None:
         if new == cone:
             counters[OCCUPIED] = enter(j, w0, w1, a, cone, groups, work.forces, walls, counters[OCCUPIED])
         else:
-            _cross(j, w0, w1, a, cone, new, state, walls)
+            _cross(j, w0, w1, a, cone, new, state, walls, sliding)
 
 
 @njit(cache=True, **INTERNAL)

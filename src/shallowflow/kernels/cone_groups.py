@@ -72,7 +72,7 @@ def new_groups(width: int, cones: int) -> tuple[Neurons, Cones, Heaps]:
         np.empty((width, 3)), np.empty(width, np.int32), np.empty(width, np.int64), np.empty(width, np.int32)
     )
     table = Cones(
-        np.zeros((cones, 9)),
+        np.zeros((cones + 1, 9)),
         np.zeros((cones, 12)),
         integers[0],
         np.zeros(cones),

@@ -1,0 +1,78 @@
+"""Descent of a `ReLUNetwork` on inputs of the plane whose chattering neurons slide: not exact, but O(step).
+
+See `kernels.cone_sliding`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from shallowflow.arrays import Floats
+from shallowflow.data.dataset import Dataset
+from shallowflow.dynamics.engines.cone_descent import ConeDescent
+from shallowflow.dynamics.outcome import Event
+from shallowflow.models.loss import LogisticLoss, SquareLoss
+from shallowflow.models.networks import ReLUNetwork
+
+if TYPE_CHECKING:
+    from shallowflow.kernels.cone_sliding import Sliding
+
+
+class SlidingDescent(ConeDescent):
+    """Descent by cones, but a neuron that would cross a data point's line to and fro slides along it.
+
+    Such neurons make one group per ray and sign of the outer weight, at a cost that does not grow with their
+    number. The error against descent is of the order of the step. When the outer weight of a sliding neuron
+    changes its sign the solution is two-valued: a hash of the neuron's index draws one branch, and an event
+    says so.
+    """
+
+    name = "sliding"
+
+    def __init__(
+        self,
+        network: ReLUNetwork,
+        dataset: Dataset,
+        loss: SquareLoss | LogisticLoss,
+        step: float,
+        epsilon: float,
+    ) -> None:
+        from shallowflow.kernels.cone_sliding import new_sliding
+
+        super().__init__(network, dataset, loss, step, epsilon)
+        self._inputs = self._root * dataset.inputs
+        self._sliding: Sliding = new_sliding(len(self._problem[0].owners) - 1)
+
+    def events(self, step: float) -> tuple[Event, ...]:
+        """Return the two-valued events (the first of them, if there are very many); crossings are counted."""
+        from shallowflow.kernels.cone_sliding import TWO_VALUED
+
+        events, normals = self._sliding.events, self._problem[0].normals
+        listed = events[: min(self._sliding.counts[TWO_VALUED], len(events))]
+        return tuple(
+            Event(number * step, "two-valued", int(neuron), self._point(normals[wall]))
+            for number, neuron, wall in listed
+        )
+
+    def _point(self, normal: Floats) -> int:
+        """Return the first data point on a wall's line."""
+        sizes = np.hypot(self._inputs[:, 0], self._inputs[:, 1])
+        across = np.abs(self._inputs[:, 0] * normal[1] - self._inputs[:, 1] * normal[0])
+        return int(np.argmin(np.where(sizes > 0, across / np.where(sizes > 0, sizes, 1.0), np.inf)))
+
+    def statistics(self) -> dict[str, float | int | str]:
+        """Return the counts of `ConeDescent`, and how many neurons slid, were released, or rest at w = 0."""
+        from shallowflow.kernels import cone_sliding as kernel
+
+        counts = self._sliding.counts
+        return {
+            **super().statistics(),
+            "sliding neurons": int(counts[kernel.SLIDING]),
+            "most sliding neurons": int(counts[kernel.MOST_SLIDING]),
+            "slides": int(counts[kernel.SLIDES]),
+            "releases": int(counts[kernel.RELEASES]),
+            "two-valued": int(counts[kernel.TWO_VALUED]),
+            "neurons at rest": int(counts[kernel.RESTING]),
+        }
