@@ -11,7 +11,7 @@ from shallowflow.experiments.experiment import (
     Progress,
     Reproduction,
 )
-from shallowflow.experiments.figure import Figure, Panel, Series
+from shallowflow.experiments.figure import Animation, Figure, Panel, Series
 from shallowflow.experiments.plateau import PLATEAU
 
 EXPERIMENTS: dict[str, Experiment] = {
@@ -33,6 +33,7 @@ __all__ = [
     "DEMO",
     "EXPERIMENTS",
     "PAPERS",
+    "Animation",
     "Claim",
     "Experiment",
     "Figure",

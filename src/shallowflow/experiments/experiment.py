@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shallowflow.arrays import one_of
-from shallowflow.experiments.figure import Figure
+from shallowflow.experiments.figure import Animation, Figure
 
 PAPERS = ("two_timescale", "early_alignment", "incremental", "weak_interaction", "plateau")
 SCALES = ("quick", "paper")
@@ -37,10 +37,11 @@ class Claim:
 
 @dataclass(frozen=True)
 class Findings:
-    """What the run of an experiment returns: figures and claims."""
+    """What the run of an experiment returns: figures, claims, and perhaps animations."""
 
     figures: tuple[Figure, ...]
     claims: tuple[Claim, ...]
+    animations: tuple[Animation, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,8 @@ class Experiment:
         start = time.perf_counter()
         findings = self.run(parameters, progress or _silent)
         seconds = time.perf_counter() - start
-        return Reproduction(self, scale, parameters, findings.figures, findings.claims, seconds)
+        found = findings.figures, findings.claims
+        return Reproduction(self, scale, parameters, *found, seconds, findings.animations)
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,7 @@ class Reproduction:
     figures: tuple[Figure, ...]
     claims: tuple[Claim, ...]
     seconds: float
+    animations: tuple[Animation, ...] = ()
 
     @property
     def holds(self) -> bool:

@@ -14,6 +14,7 @@ from shallowflow.landscape.cones import Cone, Cones, cell_bound, cones, face_bou
 from shallowflow.landscape.extremal import ExtremalVector, ExtremalVectors, extremal_vectors
 from shallowflow.landscape.fully_trained import fully_trained, to_knots
 from shallowflow.landscape.least_squares import LeastSquares, least_squares
+from shallowflow.landscape.merged import MergedNeurons, merged_neurons
 from shallowflow.landscape.plateau import (
     ExitCondition,
     RateBounds,
@@ -44,6 +45,7 @@ __all__ = [
     "ExtremalVector",
     "ExtremalVectors",
     "LeastSquares",
+    "MergedNeurons",
     "Nature",
     "NeuronAlignment",
     "Pull",
@@ -62,6 +64,7 @@ __all__ = [
     "face_bound",
     "fully_trained",
     "least_squares",
+    "merged_neurons",
     "minimal_gates",
     "minimal_subgradient",
     "nature",
