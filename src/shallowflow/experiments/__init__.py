@@ -12,7 +12,7 @@ from shallowflow.experiments.experiment import (
     Reproduction,
     Sweep,
 )
-from shallowflow.experiments.figure import Figure, Panel, Series
+from shallowflow.experiments.figure import Animation, Figure, Panel, Series
 from shallowflow.experiments.plateau import PLATEAU
 from shallowflow.studies import Executor, Store
 
@@ -45,6 +45,7 @@ __all__ = [
     "DEMO",
     "EXPERIMENTS",
     "PAPERS",
+    "Animation",
     "Claim",
     "Experiment",
     "Figure",

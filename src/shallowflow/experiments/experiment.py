@@ -9,7 +9,7 @@ from typing import Any
 
 from shallowflow.arrays import one_of
 from shallowflow.errors import ShallowflowError
-from shallowflow.experiments.figure import Figure
+from shallowflow.experiments.figure import Animation, Figure
 from shallowflow.studies import Executor, Result, Store, Study, Tally, run
 
 PAPERS = ("two_timescale", "early_alignment", "incremental", "weak_interaction", "plateau")
@@ -41,10 +41,11 @@ class Claim:
 
 @dataclass(frozen=True)
 class Findings:
-    """What the run of an experiment returns: figures and claims."""
+    """What the run of an experiment returns: figures, claims, and perhaps animations."""
 
     figures: tuple[Figure, ...]
     claims: tuple[Claim, ...]
+    animations: tuple[Animation, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,8 @@ class Experiment:
         sweep = (_sweep(show, executor, store),) if self.sweeps else ()
         findings = self.run(parameters, show, *sweep)
         seconds = time.perf_counter() - start
-        return Reproduction(self, scale, parameters, findings.figures, findings.claims, seconds)
+        found = findings.figures, findings.claims
+        return Reproduction(self, scale, parameters, *found, seconds, findings.animations)
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,7 @@ class Reproduction:
     figures: tuple[Figure, ...]
     claims: tuple[Claim, ...]
     seconds: float
+    animations: tuple[Animation, ...] = ()
     error: str = ""
 
     @property

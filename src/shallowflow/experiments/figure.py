@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from numpy.typing import ArrayLike
 
 from shallowflow.arrays import Floats, FrozenArrays, count, numbers, one_of, positive, same_length
+from shallowflow.errors import InvalidInputError
 
 STYLES = ("line", "dashed", "points", "steps", "crosses")
 SCALES = ("linear", "log", "symlog")
@@ -99,3 +100,23 @@ class Figure:
 
     def __post_init__(self) -> None:
         count(self.columns, "columns")
+
+
+@dataclass(frozen=True)
+class Animation:
+    """Figures of one layout shown one after the other; `labels` says what each is, such as its time."""
+
+    name: str
+    title: str
+    frames: tuple[Figure, ...]
+    labels: tuple[str, ...]
+    caption: str = ""
+
+    def __post_init__(self) -> None:
+        layouts = {(frame.columns, tuple(panel.polar for panel in frame.panels)) for frame in self.frames}
+        if len(layouts) != 1:
+            raise InvalidInputError(f"frames: must be figures of one layout, got {len(layouts)} layouts")
+        if len(self.labels) != len(self.frames):
+            raise InvalidInputError(
+                f"labels: must be one per frame ({len(self.frames)}), got {len(self.labels)}"
+            )

@@ -25,6 +25,7 @@ from shallowflow.landscape.fully_trained import fully_trained, to_knots
 from shallowflow.landscape.interaction import Interaction, gaussian_dimension, interaction
 from shallowflow.landscape.least_squares import LeastSquares, least_squares
 from shallowflow.landscape.local_pl import PLBounds, average_pl, energies, local_pl, pl_bounds
+from shallowflow.landscape.merged import MergedNeurons, merged_neurons
 from shallowflow.landscape.plateau import (
     ExitCondition,
     RateBounds,
@@ -65,6 +66,7 @@ __all__ = [
     "ExtremalVectors",
     "Interaction",
     "LeastSquares",
+    "MergedNeurons",
     "Nature",
     "NeuronAlignment",
     "PLBounds",
@@ -97,6 +99,7 @@ __all__ = [
     "least_squares",
     "lemma_5_widths",
     "local_pl",
+    "merged_neurons",
     "minimal_gates",
     "minimal_subgradient",
     "nature",

@@ -1,0 +1,125 @@
+"""Panels that show a network in the plane: its function on the line, its neurons by angle and norm."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from shallowflow.arrays import Floats
+from shallowflow.data.dataset import Dataset
+from shallowflow.experiments.figure import Panel, Series
+from shallowflow.models import Network, ReLUNetwork
+
+INNER = 1.0
+"""Radius of the circle at which norm 0 lies."""
+RIM = INNER + 1.12
+"""Radius of the frame; the largest norm lies at INNER + 1."""
+DIRECTIONS = RIM - 0.05
+INSET = 0.07
+"""Neurons with a_j < 0 are drawn this much further in: else they would hide the others."""
+MOST_BORDERS = 12
+"""Borders of cones and directions of data are left out if there are more data points: they hide the rest."""
+
+
+def on_a_line(dataset: Dataset) -> bool:
+    """Whether the inputs have one coordinate, perhaps with a 1 appended."""
+    return dataset.dimension == 1 or (dataset.dimension == 2 and bool(np.all(dataset.inputs[:, 1] == 1)))
+
+
+def line_grid(dataset: Dataset, points: int = 401) -> Floats:
+    """Return positions x (k,) that cover the data with a margin."""
+    x = dataset.inputs[:, 0]
+    low, high = float(x.min()), float(x.max())
+    margin = 0.05 * (high - low) or 1.0
+    return np.linspace(low - margin, high + margin, points)
+
+
+def as_inputs(x: Floats, dataset: Dataset) -> Floats:
+    """Return positions on the line as inputs of the data's dimension: a 1 appended where it has one."""
+    return np.column_stack([x, np.ones((len(x), dataset.dimension - 1))])
+
+
+def function_panel(
+    network: Network,
+    dataset: Dataset,
+    *,
+    title: str = "",
+    y_limits: tuple[float, float] | None = None,
+    behind: tuple[Series, ...] = (),
+) -> Panel:
+    """Return the network's function with the data (which lie on a line); `behind` is drawn first."""
+    x = line_grid(dataset)
+    return Panel(
+        (
+            *behind,
+            Series(x, network(as_inputs(x, dataset)), "network", tone="blue"),
+            Series(dataset.inputs[:, 0], dataset.targets, "data", style="points", tone="ink", size=0.9),
+        ),
+        title=title,
+        x_label="x",
+        y_label="h(x)",
+        y_limits=y_limits or value_limits(dataset),
+    )
+
+
+def value_limits(dataset: Dataset) -> tuple[float, float]:
+    """Return limits of the vertical axis that hold the targets and zero, with a margin."""
+    low, high = min(float(dataset.targets.min()), 0.0), max(float(dataset.targets.max()), 0.0)
+    margin = 0.25 * (high - low) or 1.0
+    return low - margin, high + margin
+
+
+class NeuronPanels:
+    """Panels of the neurons of networks of one width, all with the same radial scale.
+
+    A neuron is a point at the angle of w_j = (slope, bias) and at the radius 1 + ‖w_j‖/top: norm 0 is the
+    inner circle, so that directions can be seen at tiny norms. Blue: a_j > 0; orange: a_j < 0, a little
+    further in. At most `most` neurons are shown, evenly chosen.
+    """
+
+    def __init__(self, dataset: Dataset, top: float, width: int, *, most: int = 200_000) -> None:
+        self.dataset, self.top = dataset, max(top, 1e-300)
+        self.chosen = np.unique(np.linspace(0, width - 1, min(width, most)).astype(np.int64))
+
+    def __call__(self, network: ReLUNetwork, title: str = "") -> Panel:
+        """Return the panel of one network."""
+        inner, outer = network.inner[self.chosen], network.outer[self.chosen]
+        angle = np.arctan2(inner[:, 1], inner[:, 0])
+        radius = INNER + np.linalg.norm(inner, axis=1) / self.top
+        clouds = [
+            Series(angle[sign], radius[sign] - inset, label, style="points", tone=tone, size=0.5)
+            for sign, label, tone, inset in (
+                (outer > 0, "a > 0", "blue", 0.0),
+                (outer < 0, "a < 0", "orange", INSET),
+            )
+        ]
+        return Panel(
+            (*self._borders(), *clouds, *self._directions()),
+            title=title or f"neurons; radius 1 = norm {self.top:.1e}",
+            polar=True,
+            inner=INNER,
+            y_limits=(0.0, RIM),
+        )
+
+    def _borders(self) -> tuple[Series, ...]:
+        x = self.dataset.inputs
+        if len(x) > MOST_BORDERS:
+            return ()
+        border = np.arctan2(x[:, 0], -x[:, 1])
+        rays = np.concatenate([border, border + np.pi])
+        return tuple(
+            Series([ray, ray], [INNER, RIM], style="dashed", tone="green", size=0.5) for ray in rays.tolist()
+        )
+
+    def _directions(self) -> tuple[Series, ...]:
+        x = self.dataset.inputs
+        if len(x) > MOST_BORDERS:
+            return ()
+        angle = np.arctan2(x[:, 1], x[:, 0])
+        return (
+            Series(angle, np.full(len(x), DIRECTIONS), "data x_k", style="crosses", tone="ink", size=0.8),
+        )
+
+
+def largest_norm(networks: list[ReLUNetwork]) -> float:
+    """Return the largest ‖w_j‖ of several networks."""
+    return max(float(np.max(np.linalg.norm(network.inner, axis=1))) for network in networks)
