@@ -40,7 +40,7 @@ def run_experiment(
 
     experiment = EXPERIMENTS[parameters["experiment"]]
     done = experiment.reproduce(parameters["scale"], progress, executor=executor, store=store)
-    return to_outputs(Findings(done.figures, done.claims))
+    return to_outputs(Findings(done.figures, done.claims, done.animations))
 
 
 def reproduce_together(
@@ -80,5 +80,12 @@ def recall(experiment: Experiment, scale: str, store: Store) -> Reproduction | N
     findings = from_arrays(found.arrays) if found.done else Findings((), ())
     parameters = experiment.parameters[scale]
     return Reproduction(
-        experiment, scale, parameters, findings.figures, findings.claims, found.seconds, found.error
+        experiment,
+        scale,
+        parameters,
+        findings.figures,
+        findings.claims,
+        found.seconds,
+        findings.animations,
+        found.error,
     )
