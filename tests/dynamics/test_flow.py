@@ -202,6 +202,36 @@ def test_records_choose_what_is_kept() -> None:
     assert "max_bytes" in tiny.outcome.advice
 
 
+def sine_runs(seed: int, divisors: tuple[int, ...]) -> tuple[float, list[float]]:
+    """Loss of the flow on sin 5πx where 10⁷ descent steps at rate 10⁻³ arrive, and of descent at 10⁻³/d."""
+    dataset = sf.data.GENERATORS["curve"]("sin_5pi", 500)
+    network = sf.initialize.he_knots(100, seed=seed)
+    step, steps = 2e-3, 10_000_000  # a rate on the mean squared error is twice the step on ½·mean
+    flow = sf.gradient_flow(network, dataset, until=step * steps)
+    descents = (
+        sf.gradient_descent(network, dataset, step=step / divisor, steps=steps * divisor)
+        for divisor in divisors
+    )
+    return float(flow.losses[-1]), [float(descent.losses[-1]) for descent in descents]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_ten_million_steps_on_the_sine_arrive_where_the_flow_does(seed: int) -> None:
+    flow, (descent,) = sine_runs(seed, (1,))
+    assert descent == pytest.approx(flow, rel=0.01)
+
+
+@pytest.mark.slow
+def test_descent_on_another_branch_comes_over_to_the_flow_as_the_step_shrinks() -> None:
+    """Seed 3: at rate 10⁻³ one crossing among some 1,900 falls out the other way, and the losses differ."""
+    flow, descents = sine_runs(3, (1, 2, 4))
+    distances = [abs(descent / flow - 1) for descent in descents]
+    assert 0.02 < distances[0] < 0.06
+    assert distances[1] < 0.01
+    assert distances[2] < 1e-4
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_two_engines_agree_on_knots(seed: int) -> None:
     """Independent engines: explicit steps with minimal-norm gates, implicit steps with verdicts.

@@ -386,3 +386,18 @@ def test_a_user_may_bound_the_number_of_knots() -> None:
     model = ANLSRegressor("auto", max_knots=3).fit(column(GRID), CURVES["sin_pi"](GRID))
     assert model.n_knots_ == 3
     assert ANLSRegressor("auto", max_knots=30).fit(column(GRID), CURVES["sin_pi"](GRID)).n_knots_ > 15
+
+
+@pytest.mark.parametrize("n_knots", ["auto", 4])
+def test_progress_is_told_and_changes_nothing(n_knots: int | str) -> None:
+    x = np.linspace(0, 1, 80)
+    y = np.abs(np.sin(6 * x))
+    told: list[tuple[float | None, str]] = []
+    model = ANLSRegressor(n_knots).fit(x[:, None], y, progress=lambda *news: told.append(news))
+    np.testing.assert_array_equal(model.knots_, ANLSRegressor(n_knots).fit(x[:, None], y).knots_)
+    fractions = [fraction for fraction, _ in told if fraction is not None]
+    assert (len(fractions) > 3) == (n_knots == "auto")
+    assert fractions == sorted(fractions)
+    assert all(0.0 <= fraction <= 1.0 for fraction in fractions)
+    assert told[-1][0] is None
+    assert told[-1][1].endswith(f"{model.n_iter_} iterations")

@@ -43,8 +43,27 @@ def test_markup_in_texts_is_shown_as_it_stands() -> None:
 def test_a_progress_bar_is_silent_where_there_is_no_terminal(capfd: pytest.CaptureFixture[str]) -> None:
     with progress_bar("run") as show:
         show(0.5, "half way")
+        show(None, "who knows")
         show(1.0, "")
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_progress_bar_shows_what_is_done_in_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    stream = Terminal()
+    monkeypatch.setattr("sys.stderr", stream)
+    monkeypatch.setenv("COLUMNS", "100")
+    with progress_bar("run") as show:
+        show(0.5, "half [way]")
+    with progress_bar("run") as show:
+        show(None, "who knows")
+    text = stream.getvalue()
+    assert "run: half [way]" in text
+    assert "50%" in text
+    assert "run: who knows" in text
 
 
 def test_output_in_a_pipe_has_a_fixed_width() -> None:

@@ -51,10 +51,11 @@ def fit(data: str, knots: str, out: str | None, plot: str | None, as_json: bool,
     from shallowflow.estimators import ANLSRegressor
     from shallowflow.reporting.fit_figure import write_fit_figure
     from shallowflow.reporting.fit_summary import fit_summary, fit_text, pieces_table, write_pieces
-    from shallowflow.reporting.terminal import output
+    from shallowflow.reporting.terminal import output, progress_bar
 
     start = time.perf_counter()
-    model = ANLSRegressor(n_knots, **options).fit(dataset.inputs, dataset.targets)
+    with progress_bar(f"fitting {dataset.name or data}") as show:
+        model = ANLSRegressor(n_knots, **options).fit(dataset.inputs, dataset.targets, progress=show)
     result = fit_summary(model.pieces_, dataset, time.perf_counter() - start)
     if out:
         write_pieces(model.pieces_, Path(out))

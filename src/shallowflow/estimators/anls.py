@@ -14,7 +14,7 @@ from sklearn.utils.validation import _check_sample_weight
 from shallowflow.arrays import Floats, count, one_of, unit_interval
 from shallowflow.estimators.knot_fit import fitted_lines
 from shallowflow.estimators.points import Points, merged_points
-from shallowflow.estimators.search import SEARCHES, Step, best_on, starts, summary, useful
+from shallowflow.estimators.search import SEARCHES, Progress, Step, best_on, starts, summary, useful, watched
 from shallowflow.estimators.selection import default_largest, select
 from shallowflow.estimators.taming import tamed
 from shallowflow.estimators.univariate import UnivariateRegressor
@@ -93,15 +93,25 @@ class ANLSRegressor(UnivariateRegressor):
         self.max_iter = max_iter
         self.random_state = random_state
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit to X (n, 1) and y (n,) with weights ≥ 0 (n,); a weight k is worth k equal rows."""
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        progress: Progress | None = None,
+    ) -> Self:
+        """Fit to X (n, 1) and y (n,) with weights ≥ 0 (n,); a weight k is worth k equal rows.
+
+        `progress` is called on the way with the fraction done (None: not known) and what is being done.
+        """
         self._check_parameters()
         x, targets = self._validated(X, y)
         weights = _check_sample_weight(sample_weight, x, dtype=np.float64, ensure_non_negative=True)
         free_left, rng = self.left == "line", check_random_state(self.random_state)
         points = merged_points(x, targets, weights, centred=free_left)
         train, held_out = self._divided(points, rng)
-        done, errors = self._best(train, held_out, rng)
+        done, errors = self._best(train, held_out, rng, progress)
         knots = done.knots
         if held_out is not None and self.search == "relocation":
             # What was sane without the held-out points may not be so with them.
@@ -137,25 +147,30 @@ class ANLSRegressor(UnivariateRegressor):
         return points.part(~out), points.part(out)
 
     def _best(
-        self, train: Points, held_out: Points | None, rng: np.random.RandomState
+        self, train: Points, held_out: Points | None, rng: np.random.RandomState, progress: Progress | None
     ) -> tuple[Step, Floats]:
         """Return the best of n_starts searches, and the errors on its way if points are held out."""
         free_left, most = self.left == "line", np.inf if self.max_iter is None else self.max_iter
         found: list[tuple[Step, Floats]] = []
-        for start in islice(self._starts(train, rng), self.n_starts):
+        for start in islice(self._starts(train, rng, progress), self.n_starts):
             steps = SEARCHES[self.search](train, start, free_left, most)
+            if progress:
+                steps = watched(steps, progress)
             if held_out is None:
                 found.append((summary(steps), np.empty(0)))
             else:
                 found.append(best_on(held_out, train, free_left, steps))
         return min(found, key=lambda one: float(one[0].losses[-1] if held_out is None else one[1].min()))
 
-    def _starts(self, train: Points, rng: np.random.RandomState) -> Iterator[Floats]:
+    def _starts(
+        self, train: Points, rng: np.random.RandomState, progress: Progress | None
+    ) -> Iterator[Floats]:
         """Yield starting knots without end."""
         free_left = self.left == "line"
         if isinstance(self.n_knots, str):
             largest = default_largest(train, free_left) if self.max_knots is None else self.max_knots
-            chosen = select(train, self.search, free_left, self.selection, useful(largest, train, free_left))
+            largest = useful(largest, train, free_left)
+            chosen = select(train, self.search, free_left, self.selection, largest, progress)
             yield chosen
             yield from islice(starts(len(chosen), train, free_left, rng), 1, None)
         else:

@@ -34,6 +34,9 @@ class Step:
     iterations: int
 
 
+Progress = Callable[[float | None, str], None]
+"""Called with the fraction done, None where that is not known, and what is being done."""
+
 Search = Callable[[Points, Floats, bool, float], Iterator[Step]]
 """(points, starting knots (n,), free line on the left?, most iterations) → steps, the first one the start."""
 
@@ -75,6 +78,15 @@ def paper_moves(points: Points, knots: Floats, free_left: bool, max_iter: float)
 
 
 SEARCHES: dict[str, Search] = {"relocation": relocation, "anls": paper_moves}
+
+
+def watched(steps: Iterable[Step], progress: Progress) -> Iterator[Step]:
+    """Yield the same steps, and tell how many iterations were made; how many there will be nobody knows."""
+    done = 0
+    for step in steps:
+        done += step.iterations
+        progress(None, f"{len(step.knots):,} knots, {done:,} iterations")
+        yield step
 
 
 def summary(steps: Iterable[Step]) -> Step:

@@ -24,7 +24,7 @@ import numpy as np
 from shallowflow.arrays import Bools, Floats
 from shallowflow.estimators.knot_fit import squared_errors
 from shallowflow.estimators.points import Points
-from shallowflow.estimators.search import Step, paper_moves, relocation, starts, summary, useful
+from shallowflow.estimators.search import Progress, Step, paper_moves, relocation, starts, summary, useful
 
 FOLDS = 5
 LEAST_FOR_FOLDS = 3
@@ -92,18 +92,30 @@ def default_largest(points: Points, free_left: bool) -> int:
     return useful(min(LARGEST, max(2, len(points.x) // POINTS_PER_KNOT)), points, free_left)
 
 
-def select(points: Points, search: str, free_left: bool, selection: str, largest: int) -> Floats:
+def select(
+    points: Points,
+    search: str,
+    free_left: bool,
+    selection: str,
+    largest: int,
+    progress: Progress | None = None,
+) -> Floats:
     """Return as many fitted knots (n,) as the data call for, at most `largest`."""
     points = points.coarser(max(MERGED, MERGED_PER_KNOT * largest))
     growth = Growth(points, search, free_left)
     by_bic = selection == "bic" or len(points.x) < LEAST_FOR_FOLDS
     judge = _bic(growth) if by_bic else _cross_validation(points, search, free_left)
-    tried: list[int] = []
-    for number in geometric_numbers(largest):
+    numbers, tried = geometric_numbers(largest), list[int]()
+    for number in numbers:
+        if progress:
+            # More knots take more time; the search may well end before the largest number.
+            progress(sum(tried) / max(sum(numbers), 1), f"trying {number:,} knots")
         tried.append(number)
         chosen = judge(tried)
         if number >= max(ALWAYS, LOOK_AHEAD * chosen):
             break
+    if progress:
+        progress(None, f"trying numbers around {chosen:,} knots")
     chosen = judge(sorted([*tried, *between(tried, chosen)]))
     for number in tried:
         if number < chosen:

@@ -81,10 +81,10 @@ def output() -> Console:
 
 
 @contextmanager
-def progress_bar(name: str) -> Iterator[Callable[[float, str], None]]:
+def progress_bar(name: str) -> Iterator[Callable[[float | None, str], None]]:
     """Show a bar with the time left on stderr, or nothing where that is not a terminal.
 
-    Yields a function that takes the fraction done and what is being done.
+    Yields a function that takes the fraction done, None where it is not known, and what is being done.
     """
     columns = (
         TextColumn("{task.description}", markup=False),
@@ -96,9 +96,11 @@ def progress_bar(name: str) -> Iterator[Callable[[float, str], None]]:
     with Progress(*columns, console=console, transient=True, disable=not sys.stderr.isatty()) as progress:
         task = progress.add_task(name, total=1.0)
 
-        def show(fraction: float, doing: str) -> None:
+        def show(fraction: float | None, doing: str) -> None:
             description = f"{name}: {doing}" if doing else name
-            progress.update(task, completed=fraction, description=description)
+            # Without a total the bar moves to and fro.
+            progress.tasks[0].total = None if fraction is None else 1.0
+            progress.update(task, completed=fraction or 0.0, description=description)
 
         yield show
 
