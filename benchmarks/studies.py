@@ -1,7 +1,8 @@
 """A study on local processes: how much of the cores' time goes to the runs.
 
-100 runs of about a second each, on 2 processes. The wall time is measured from the call of `studies.run` to its
-return, so it includes starting the workers, and writing every run to a store. It is compared with the ideal, the sum of the runs' own wall times divided by the number of processes.
+100 runs of about a second each, on 2 processes. The wall time is that of `studies.run`, call to return: it
+includes starting the workers and writing every run to a store. It is compared with the ideal, the sum of the
+runs' own wall times divided by the number of processes.
 
 `python -m benchmarks.studies sleep` makes runs that mostly sleep: on a busy machine they show the overhead of
 the study itself.

@@ -15,7 +15,7 @@ import pytest
 from shallowflow.errors import InvalidInputError
 from shallowflow.studies import Executor, Processes, Result, Serial, Study, run
 from shallowflow.studies.execution import THREADS, execute_elsewhere
-from tests.studies.tasks import draw, many, stumble
+from tests.studies.tasks import ROOT, draw, many, stumble
 
 STUDY = Study("bits", draw, {"size": [2, 40, 90]}, repeats=3, root_seed=5)
 
@@ -125,3 +125,20 @@ def test_the_number_of_jobs_is_checked() -> None:
     assert Processes().jobs >= 1
     with pytest.raises(InvalidInputError, match="jobs: must be >= 1, got 0"):
         Processes(0)
+
+
+def test_the_example_of_the_documentation_runs_and_goes_on(tmp_path: Path) -> None:
+    example = ROOT / "docs" / "examples" / "widths.py"
+    (tmp_path / "widths.py").write_bytes(example.read_bytes())
+
+    def printed() -> list[str]:
+        done = subprocess.run(
+            [sys.executable, "widths.py"], cwd=tmp_path, capture_output=True, text=True, check=True
+        )
+        return done.stdout.splitlines()
+
+    first = printed()
+    assert [line.split()[:3] for line in first] == [
+        [str(width), str(repeat), "done"] for width in (5, 10, 20) for repeat in range(4)
+    ]
+    assert printed() == first
