@@ -111,6 +111,18 @@ def test_a_script_runs_its_own_task_in_processes(tmp_path: Path) -> None:
     assert result.stdout == "[2.0, 3.0]\n"
 
 
+def test_a_script_without_a_guard_is_told_what_it_lacks(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(
+        "import shallowflow.studies as s\ndef task(p, seed): return {'x': 1.0}\n"
+        "s.run(s.Study('mine', task, {'a': [1, 2]}), s.Processes(2))\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 1
+    assert "worker processes die as they start; a script" in result.stderr.splitlines()[-1]
+
+
 def test_a_worker_that_cannot_load_the_task_or_has_other_code_says_so() -> None:
     outcome = execute_elsewhere("name", b"no pickle")
     assert (outcome.identity, outcome.status) == ("name", "failed")
