@@ -5,7 +5,15 @@ from __future__ import annotations
 import importlib
 import sys
 
-BENCHMARKS = ("knot_descent", "knot_flow", "anls", "curve_fitting", "cone_descent")
+BENCHMARKS = (
+    "knot_descent",
+    "knot_flow",
+    "anls",
+    "curve_fitting",
+    "cone_descent",
+    "studies",
+    "experiment_costs",
+)
 
 
 def main(names: list[str]) -> None:

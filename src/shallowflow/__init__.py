@@ -2,7 +2,7 @@
 
 from types import ModuleType
 
-from shallowflow import certificates, data, experiments, landscape
+from shallowflow import certificates, data, experiments, landscape, studies
 from shallowflow.certificates import certify
 from shallowflow.data import Additive, Dataset, PiecewiseAffine, PiecewiseConstant
 from shallowflow.dynamics.adam import adam
@@ -19,7 +19,7 @@ from shallowflow.dynamics.record import Record
 from shallowflow.dynamics.stages import stages
 from shallowflow.dynamics.stochastic import stochastic_descent
 from shallowflow.dynamics.trajectory import Trajectory
-from shallowflow.errors import FileFormatError, InvalidInputError, ShallowflowError
+from shallowflow.errors import FileFormatError, InvalidInputError, ShallowflowError, StoreError
 from shallowflow.experiments import reproduce
 from shallowflow.models import (
     AdditiveStepNetwork,
@@ -54,6 +54,7 @@ __all__ = [
     "ShallowflowError",
     "SquareLoss",
     "StepNetwork",
+    "StoreError",
     "Trajectory",
     "active_neuron_least_squares",
     "adam",
@@ -74,6 +75,7 @@ __all__ = [
     "reproduce",
     "stages",
     "stochastic_descent",
+    "studies",
     "two_timescale_limit",
 ]
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from shallowflow.reporting.page import report_page
+from shallowflow.reporting.summary import versions
 from tests.reporting.samples import HOSTILE, claim, figure, panel, reproduction
 
 VOID = {"meta", "img", "br"}
@@ -84,9 +85,9 @@ def test_hostile_texts_stay_texts() -> None:
     assert "script" not in [tag for tag, _ in read.tags]
     known = {"lang", "charset", "name", "content", "class", "aria-label", "href", "id", "alt", "src"}
     assert {name for _, attributes in read.tags for name in attributes} <= known
-    # title twice (tab, heading), name, title twice (contents, heading), source, scale, parameter twice,
+    # title twice (tab, heading), name, title twice (contents, heading), source twice, scale, parameter twice,
     # caption, note, reason, and three cells of the second claim
-    assert read.text.count(HOSTILE) == 15
+    assert read.text.count(HOSTILE) == 16
 
 
 def test_counts_and_verdicts_are_words() -> None:
@@ -137,3 +138,21 @@ def test_small_reports(count: int) -> None:
     text = Page(report_page([reproduction()] * count, picture=one_picture)).text
     assert ("Nothing was reproduced." in text) == (count == 0)
     assert f"{count} of {count} claims hold" in text
+
+
+def test_an_experiment_that_failed_is_told_with_its_error() -> None:
+    broken = reproduction(figures=(), claims=(), error="ValueError: <b>no</b>\n  File x\n    y < z")
+    page = report_page([broken])
+    assert "not run to its end</span>: ValueError: &lt;b&gt;no&lt;/b&gt;</p>" in page
+    assert "<pre>  File x\n    y &lt; z</pre>" in page
+    assert "✗ error" in page
+    assert not broken.holds
+
+
+def test_seeds_and_the_versions_of_an_earlier_result_are_told() -> None:
+    older = reproduction(
+        parameters={"seed": 7, "width": 3}, versions={"numpy": "0.9", "python": versions()["python"]}
+    )
+    page = report_page([older])
+    assert "1.2 s · seed 7 · computed with numpy 0.9</p>" in page
+    assert "computed with" not in report_page([reproduction(versions=versions())])

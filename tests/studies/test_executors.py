@@ -15,7 +15,7 @@ import pytest
 from shallowflow.errors import InvalidInputError
 from shallowflow.studies import Executor, Processes, Result, Serial, Study, run
 from shallowflow.studies.execution import THREADS, execute_elsewhere
-from tests.studies.tasks import draw, many, stumble
+from tests.studies.tasks import ROOT, draw, many, stumble
 
 STUDY = Study("bits", draw, {"size": [2, 40, 90]}, repeats=3, root_seed=5)
 
@@ -111,6 +111,18 @@ def test_a_script_runs_its_own_task_in_processes(tmp_path: Path) -> None:
     assert result.stdout == "[2.0, 3.0]\n"
 
 
+def test_a_script_without_a_guard_is_told_what_it_lacks(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(
+        "import shallowflow.studies as s\ndef task(p, seed): return {'x': 1.0}\n"
+        "s.run(s.Study('mine', task, {'a': [1, 2]}), s.Processes(2))\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 1
+    assert "worker processes die as they start; a script" in result.stderr.splitlines()[-1]
+
+
 def test_a_worker_that_cannot_load_the_task_or_has_other_code_says_so() -> None:
     outcome = execute_elsewhere("name", b"no pickle")
     assert (outcome.identity, outcome.status) == ("name", "failed")
@@ -125,3 +137,20 @@ def test_the_number_of_jobs_is_checked() -> None:
     assert Processes().jobs >= 1
     with pytest.raises(InvalidInputError, match="jobs: must be >= 1, got 0"):
         Processes(0)
+
+
+def test_the_example_of_the_documentation_runs_and_goes_on(tmp_path: Path) -> None:
+    example = ROOT / "docs" / "examples" / "widths.py"
+    (tmp_path / "widths.py").write_bytes(example.read_bytes())
+
+    def printed() -> list[str]:
+        done = subprocess.run(
+            [sys.executable, "widths.py"], cwd=tmp_path, capture_output=True, text=True, check=True
+        )
+        return done.stdout.splitlines()
+
+    first = printed()
+    assert [line.split()[:3] for line in first] == [
+        [str(width), str(repeat), "done"] for width in (5, 10, 20) for repeat in range(4)
+    ]
+    assert printed() == first

@@ -95,12 +95,12 @@ def reproduce(
 def _run(missing: Sequence[Experiment], scale: str, store: Store, executor: Executor, alone: bool) -> None:
     """Run experiments: those without sweeps side by side, the others one by one with their sweeps spread out.
 
-    A single experiment, and all of them with one job, run in this process, which shows how far they are.
+    Where nothing is gained by other processes, they run in this one, which shows how far each of them is.
     """
     from shallowflow.reporting.terminal import progress_bar, runs_bar
 
     together = [experiment for experiment in missing if not experiment.sweeps]
-    if alone or len(together) == 1:
+    if alone or (len(together) == 1 and isinstance(executor, Processes)):
         together = []
     if together:
         with runs_bar("experiments") as tell:

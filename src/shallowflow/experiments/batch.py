@@ -88,4 +88,5 @@ def recall(experiment: Experiment, scale: str, store: Store) -> Reproduction | N
         found.seconds,
         findings.animations,
         found.error,
+        found.versions,
     )

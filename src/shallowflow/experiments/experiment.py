@@ -94,7 +94,8 @@ class Experiment:
 class Reproduction:
     """The result of an experiment: figure data and claims, with the parameters and the time it took.
 
-    An experiment that could not be run to its end has an `error` instead of figures and claims.
+    An experiment that could not be run to its end has an `error` instead of figures and claims. `versions`
+    are those of the packages that computed it, if it was computed earlier.
     """
 
     experiment: Experiment
@@ -105,6 +106,7 @@ class Reproduction:
     seconds: float
     animations: tuple[Animation, ...] = ()
     error: str = ""
+    versions: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def holds(self) -> bool:

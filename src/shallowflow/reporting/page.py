@@ -95,7 +95,7 @@ def _header(reproductions: Sequence[Reproduction], title: str) -> str:
     return (
         f"<header>\n<h1>{escape(title)}</h1>\n"
         f'<p class="score"><strong>{held} of {total}</strong> claims hold</p>\n'
-        f'<p class="fine">{made} · {number} in {spent}<br>{used}</p>\n</header>\n'
+        f'<p class="fine">{made} · {number}, {spent} of computing<br>{used}</p>\n</header>\n'
     )
 
 
@@ -103,13 +103,14 @@ def _contents(papers: Mapping[str, Sequence[Reproduction]]) -> str:
     if not papers:
         return "<p>Nothing was reproduced.</p>\n"
     rows = "".join(
-        f'<tr><td>{_heading(paper)}</td><td><a href="#{_anchor(one)}">{escape(one.experiment.title)}</a></td>'
+        f"<tr><td>{_heading(paper)}</td><td>{escape(one.experiment.source)}</td>"
+        f'<td><a href="#{_anchor(one)}">{escape(one.experiment.title)}</a></td>'
         f'<td class="number">{_score(one)}</td><td class="number">{seconds_text(one.seconds)}</td></tr>\n'
         for paper, group in papers.items()
         for one in group
     )
     return (
-        '<nav aria-label="Experiments">\n<table>\n<thead><tr><th>Paper</th><th>Experiment</th>'
+        '<nav aria-label="Experiments">\n<table>\n<thead><tr><th>Paper</th><th>Where</th><th>Experiment</th>'
         '<th class="number">Hold</th><th class="number">Time</th></tr></thead>\n'
         f"<tbody>\n{rows}</tbody>\n</table>\n</nav>\n"
     )
@@ -137,13 +138,21 @@ def _experiment(reproduction: Reproduction, picture: Callable[[Figure], bytes]) 
     items = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in pairs)
     figures = "".join(_figure(figure, picture) for figure in reproduction.figures)
     seeds = "".join(f" · {name} {value}" for name, value in pairs if "seed" in name)
+    more = escape(seeds + _other_versions(reproduction))
     found = _error(reproduction.error) if reproduction.error else _claims(reproduction.claims)
     return (
         f'<article id="{_anchor(reproduction)}">\n<h3>{escape(experiment.title)}</h3>\n'
         f'<p class="fine"><code>{escape(experiment.name)}</code> · {escape(experiment.source)} · '
-        f"{escape(reproduction.scale)} scale · {seconds_text(reproduction.seconds)}{escape(seeds)}</p>\n"
+        f"{escape(reproduction.scale)} scale · {seconds_text(reproduction.seconds)}{more}</p>\n"
         f'{found}{figures}<dl class="parameters">{items}</dl>\n</article>\n'
     )
+
+
+def _other_versions(reproduction: Reproduction) -> str:
+    """Return the versions that computed an earlier result, where they differ from those in the heading."""
+    now = versions()
+    other = [f"{name} {was}" for name, was in reproduction.versions.items() if now.get(name, was) != was]
+    return f" · computed with {', '.join(other)}" if other else ""
 
 
 def _error(error: str) -> str:

@@ -113,6 +113,7 @@ def _reproduction(reproduction: Reproduction, series: bool) -> dict[str, Any]:
         "parameters": plain(reproduction.parameters),
         "seconds": round(reproduction.seconds, 3),
         "error": reproduction.error,
+        "versions": dict(reproduction.versions),
         "claims": [
             {
                 "statement": claim.statement,

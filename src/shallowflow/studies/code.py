@@ -75,7 +75,12 @@ def _sources(module: str) -> dict[str, bytes]:
 
 def _imported(content: bytes, package: str) -> Iterator[str]:
     """Yield the names that a file's import statements, wherever they stand, may load."""
-    for node in ast.walk(ast.parse(content)):
+    try:
+        tree = ast.parse(content)
+    except (SyntaxError, ValueError):
+        # A program need not be a text: what started this process may be anything.
+        return
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):

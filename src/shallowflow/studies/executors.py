@@ -20,7 +20,7 @@ from multiprocessing.connection import Connection
 from typing import Any, Protocol
 
 from shallowflow.arrays import count
-from shallowflow.errors import InvalidInputError
+from shallowflow.errors import InvalidInputError, ShallowflowError
 from shallowflow.studies.code import MAIN
 from shallowflow.studies.execution import Outcome, execute, execute_elsewhere, failed, pin_threads
 from shallowflow.studies.study import Run
@@ -90,6 +90,7 @@ class Processes:
         flying: dict[Future[Outcome], tuple[str, bytes]] = {}
         ended = False
         try:
+            _check_start(pool)
             while waiting or flying:
                 try:
                     while waiting and len(flying) < 2 * jobs:
@@ -131,6 +132,17 @@ def _pickled(run: Run) -> bytes:
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         raise InvalidInputError(
             f"task: must be in a file that other processes can import, got {run.task_name} ({error})"
+        ) from error
+
+
+def _check_start(pool: ProcessPoolExecutor) -> None:
+    """Refuse to go on if workers die before they have anything to do."""
+    try:
+        pool.submit(os.getpid).result()
+    except BrokenProcessPool as error:
+        raise ShallowflowError(
+            "worker processes die as they start; a script that runs a study must do so below "
+            "if __name__ == '__main__': because its workers import it"
         ) from error
 
 
