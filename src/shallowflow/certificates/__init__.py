@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from shallowflow.certificates import early_alignment, plateau
+from shallowflow.certificates import (
+    early_alignment,
+    plateau,
+    weak_interaction,
+    weak_interaction_collapse,
+    weak_interaction_groups,
+)
 from shallowflow.certificates.certificate import Certificate, Hypothesis, Promise
 from shallowflow.errors import InvalidInputError
 
@@ -20,6 +26,12 @@ CERTIFICATES: dict[str, Callable[..., Certificate]] = {
     "early_alignment/theorem-2": early_alignment.theorem_2,
     "early_alignment/theorem-3": early_alignment.theorem_3,
     "early_alignment/theorem-4": early_alignment.theorem_4,
+    "weak_interaction/theorem-1": weak_interaction.theorem_1,
+    "weak_interaction/corollary-1": weak_interaction.corollary_1,
+    "weak_interaction/prop-1": weak_interaction.proposition_1,
+    "weak_interaction/prop-2": weak_interaction_groups.proposition_2,
+    "weak_interaction/theorem-2": weak_interaction_groups.theorem_2,
+    "weak_interaction/prop-3": weak_interaction_collapse.proposition_3,
 }
 
 

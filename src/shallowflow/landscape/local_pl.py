@@ -6,7 +6,7 @@ factor 1/m and speed = m. For any factor s and any speed v, and with ν = ‖X�
     (2vs²/n)(C_x^−² − ν) min_i Σ_j a_j² 1_ji  ≤  μ  ≤  (2vs²/n)(C_x^+² + ν) max_i Σ_j (a_j² + ‖w_j‖²) 1_ji.
 
 (The print of (15) lacks the squares on C_x^∓, (21) and (22) have them; (22) drops ‖w_j‖² in its first line.)
-No neuron is active on two antipodal inputs at once, so ν may be that of App. C.2 (`interaction(antipodal=True)`).
+No neuron is active on two antipodal inputs at once, so that ν may be that of App. C.2.
 """
 
 from __future__ import annotations

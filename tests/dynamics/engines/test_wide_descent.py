@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import shallowflow as sf
+from shallowflow.arrays import Floats
 from shallowflow.data.generators import orthogonal, sphere
 from shallowflow.dynamics import descent
 from shallowflow.dynamics.engines.decoupled_descent import orthogonal as is_orthogonal
@@ -15,9 +18,9 @@ from shallowflow.dynamics.path import flatten
 from shallowflow.errors import InvalidInputError
 
 
-def rotation(dimension: int, seed: int) -> np.ndarray:
+def rotation(dimension: int, seed: int) -> Floats:
     basis, _ = np.linalg.qr(np.random.default_rng(seed).standard_normal((dimension, dimension)))
-    return basis
+    return np.asarray(basis)
 
 
 @settings(deadline=None, derandomize=True, max_examples=20)
@@ -44,7 +47,7 @@ def test_the_iterates_are_those_of_the_dense_engine(
     inner = np.array(start.inner)
     inner[0] = 0.0
     network = sf.ReLUNetwork(inner, start.outer, slope=slope, scale=start.scale)
-    options = {"step": 0.1, "steps": 80, "epsilon": epsilon, "loss": sf.SquareLoss(reduction)}
+    options: dict[str, Any] = {"step": 0.1, "steps": 80, "epsilon": epsilon, "loss": sf.SquareLoss(reduction)}
     reference = sf.gradient_descent(network, dataset, engine="dense", **options)
     for engine in ("fused", "gram"):
         trajectory = sf.gradient_descent(network, dataset, engine=engine, **options)
@@ -61,7 +64,7 @@ def test_decoupled_descent_is_dense_descent_on_a_rotated_orthogonal_family(dimen
     turn = rotation(dimension, seed=5)
     dataset = sf.Dataset(axes.inputs @ turn, axes.targets)
     network = sf.initialize.asymmetric(26, dimension, seed=6)
-    options = {"step": 26.0, "steps": 2000, "record": sf.Record.every(100)}
+    options: dict[str, Any] = {"step": 26.0, "steps": 2000, "record": sf.Record.every(100)}
     dense = sf.gradient_descent(network, dataset, engine="dense", **options)
     decoupled = sf.gradient_descent(network, dataset, engine="decoupled", **options)
     assert dense.losses[-1] < 1e-12 * dense.losses[0]
@@ -89,7 +92,7 @@ def test_single_precision_gives_the_same_verdicts() -> None:
 
 
 def test_auto_takes_the_engine_that_fits_the_data() -> None:
-    steps = {"step": 1.0, "steps": 3000, "record": sf.Record.geometric(3, networks=False)}
+    steps: dict[str, Any] = {"step": 1.0, "steps": 3000, "record": sf.Record.geometric(3, networks=False)}
     network = sf.initialize.asymmetric(20, 40)
     expected = {"decoupled": orthogonal(35, 40), "gram": sphere(70, 40), "fused": sphere(90, 40)}
     for name, dataset in expected.items():
@@ -122,7 +125,12 @@ def test_what_does_not_fit_is_refused() -> None:
 @pytest.mark.parametrize("engine", ["dense", "fused", "gram", "decoupled"])
 def test_descent_stops_at_the_first_recorded_loss_below_the_level(engine: str) -> None:
     dataset, network = orthogonal(10, 12, seed=1), sf.initialize.asymmetric(20, 12, seed=1)
-    options = {"step": 20.0, "steps": 400, "record": sf.Record.every(7, networks=False), "engine": engine}
+    options: dict[str, Any] = {
+        "step": 20.0,
+        "steps": 400,
+        "record": sf.Record.every(7, networks=False),
+        "engine": engine,
+    }
     whole = sf.gradient_descent(network, dataset, **options)
     stopped = sf.gradient_descent(network, dataset, stop_below=1e-3, **options)
     last = int(np.argmax(whole.losses < 1e-3))

@@ -1,4 +1,4 @@
-"""Descent of a `ReLUNetwork` on orthogonal inputs, without matrix products: see `kernels.decoupled_descent`."""
+"""Descent on orthogonal inputs without matrix products: see `kernels.decoupled_descent`."""
 
 from __future__ import annotations
 

@@ -1,0 +1,117 @@
+"""Certificates of [weak_interaction] Prop. 2 and Thm 2: group initialisation on orthonormal inputs.
+
+Both are read off the corrected closed form (`dynamics.limits.groups`). Prop. 2's printed time n^{3α−1} is
+n^α ln(·) by its own (52); with the corrected (55) its K₁ becomes
+
+    K₁ = 2 min_j D_j q_j/(1 + q_j + ρ_j²(1 − g_j²)/(2e)),   q_j = ρ_j²(1 + g_j)²/4,
+
+because cI − N ≤ ½(1 − g²)ct and x e^{−x} ≤ 1/e.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from shallowflow.arrays import Floats, positive
+from shallowflow.certificates.certificate import Certificate, Hypothesis, Promise
+from shallowflow.certificates.curvature_watch import Moment, checked_start, moments
+from shallowflow.data.dataset import Dataset
+from shallowflow.dynamics.limits.groups import GroupFlow, group_flow
+from shallowflow.dynamics.trajectory import Trajectory
+from shallowflow.errors import InvalidInputError
+from shallowflow.models.networks import ReLUNetwork
+
+ROUNDING = 1e-6
+
+
+def _groups(network: ReLUNetwork, dataset: Dataset) -> tuple[GroupFlow | None, tuple[Hypothesis, ...]]:
+    """Return the closed form, and the hypothesis that the start is a group initialisation."""
+    start = checked_start(network, dataset)
+    assert start is not None
+    name = "group initialisation (9) on orthonormal inputs, one sign of labels per group"
+    try:
+        return group_flow(start, dataset), (Hypothesis(name, True),)
+    except InvalidInputError as error:
+        return None, (Hypothesis(f"{name}: {error}", False),)
+
+
+def curvature_bounds(flow: GroupFlow) -> tuple[float, float, float]:
+    """Return Prop. 2's bounds on μ, and the time (paper's clock) from which they hold."""
+    unit = np.sqrt(flow.size / flow.width) / flow.size
+    squares, g0 = flow.norms**2, flow.alignments
+    share = squares * (1 + g0) ** 2 / 4
+    least = flow.labels * share / (1 + share + squares * (1 - g0**2) / (2 * np.e))
+    full = np.sqrt(flow.size * flow.width) * flow.labels
+    most: Floats = np.maximum(flow.labels, squares / np.sqrt(flow.size * flow.width))
+    after = float(np.max(np.log(np.maximum(full, 1.0)) / flow.rates))
+    return float(2 * unit * np.min(least)), float(4 * unit * np.max(most)), after
+
+
+def proposition_2(
+    network: ReLUNetwork,
+    dataset: Dataset,
+    trajectory: Trajectory | None = None,
+    *,
+    speed: float = 1.0,
+) -> Certificate:
+    """Certify that μ is of the order n^{−α} for groups of k = n^{2(1−α)} samples, with its constants."""
+    flow, hypotheses = _groups(network, dataset)
+    lower, upper, after = (None, None, None) if flow is None else curvature_bounds(flow)
+    seen: list[Moment] = []
+    if trajectory is not None and after is not None:
+        seen = [moment for moment in moments(trajectory, dataset, speed) if moment.time >= after]
+    rates = [moment.curvature for moment in seen if moment.curvature is not None]
+    least, most = (min(rates), max(rates)) if rates else (None, None)
+    low_kept = None if least is None or lower is None else least >= lower * (1 - ROUNDING)
+    high_kept = None if most is None or upper is None else most <= upper * (1 + ROUNDING)
+    promises = (
+        Promise("the bounds on μ hold from this time on (paper's clock)", after),
+        Promise("μ is at least K₁/n^α", lower, least, low_kept),
+        Promise("μ is at most K₂/n^α", upper, most, high_kept),
+    )
+    return Certificate("weak_interaction/prop-2", hypotheses, promises)
+
+
+def theorem_2(
+    network: ReLUNetwork,
+    dataset: Dataset,
+    trajectory: Trajectory | None = None,
+    *,
+    speed: float = 1.0,
+    accuracy: float = 1e-3,
+) -> Certificate:
+    """Certify one transition per group at t_n/D_j: the limit, where it lies at this n, and the trajectory.
+
+    The theorem is about n → ∞ and the convergence is only logarithmic; the closed form says where the
+    transitions lie at this n. accuracy: of the trajectory's loss, relative to the first.
+    """
+    flow, hypotheses = _groups(network, dataset)
+    accuracy = positive(accuracy, "accuracy")
+    limit = "transitions of L_∞ at 1/D_j in units of t_n: the first; observed: where L^j halves at this n"
+    window = "windows (2/D_j) ln C(¼)/ln(nm) of the limit: the longest; observed: at this n"
+    follow = "the loss follows the closed form: largest difference, relative to the first loss"
+    if flow is None:
+        return Certificate(
+            "weak_interaction/theorem-2",
+            hypotheses,
+            (Promise(limit), Promise(window), Promise(follow, accuracy)),
+        )
+    halves, order = flow.transition_times(0.5) / flow.unit, int(np.argmin(flow.limit_transitions))
+    difference = _difference(flow, trajectory, dataset, speed)
+    promises = (
+        Promise(limit, flow.limit_transitions[order], halves[order]),
+        Promise(window, np.max(flow.limit_windows(0.25)), np.max(flow.windows(0.25))),
+        Promise(follow, accuracy, difference, None if difference is None else difference <= accuracy),
+    )
+    return Certificate("weak_interaction/theorem-2", hypotheses, promises)
+
+
+def _difference(
+    flow: GroupFlow, trajectory: Trajectory | None, dataset: Dataset, speed: float
+) -> float | None:
+    if trajectory is None:
+        return None
+    seen = list(moments(trajectory, dataset, speed))
+    losses = np.array([0.5 * np.mean((m.predictions - dataset.targets) ** 2) for m in seen])
+    expected = flow.loss([moment.time for moment in seen])
+    return float(np.max(np.abs(losses - expected)) / expected[0])
