@@ -13,7 +13,7 @@ import pytest
 import shallowflow as sf
 from shallowflow.certificates import CERTIFICATES, Certificate, certify
 from shallowflow.data.generators import GENERATORS
-from shallowflow.dynamics import adam, descent, flow
+from shallowflow.dynamics import adam, descent_engines, flow
 from shallowflow.dynamics.path import flatten
 from shallowflow.experiments import DEMO, EXPERIMENTS, PAPERS
 from shallowflow.experiments.experiment import SCALES, Experiment
@@ -141,7 +141,7 @@ def named(engine: str, trajectory: sf.Trajectory) -> bool:
     return engine == "auto" or trajectory.statistics["engine"] == engine
 
 
-@pytest.mark.parametrize("engine", [name for name in descent.ENGINES if name != "sliding"])
+@pytest.mark.parametrize("engine", [name for name in descent_engines.ENGINES if name != "sliding"])
 def test_every_exact_engine_of_descent_makes_the_same_steps(engine: str) -> None:
     """On a problem where the engine applies, with the square loss."""
     network, dataset = PROBLEMS[sf.KnotNetwork if engine in ("auto", "dense", "blocks") else sf.ReLUNetwork]

@@ -37,17 +37,17 @@ class Problem:
 
     def patterns(self, theta: Floats) -> Bools:
         """Which points are active for which neurons, (m, n)."""
-        active: Bools = theta[:, :2] @ self.inputs.T > 0
+        active: Bools = theta[:, :-1] @ self.inputs.T > 0
         return active
 
     def tied(self, theta: Floats) -> bool:
         """Whether a neuron is on a point's border up to rounding, so that rounding decides what it does."""
-        sizes = np.linalg.norm(theta[:, :2], axis=1)[:, None] * np.linalg.norm(self.inputs, axis=1)
-        return bool(np.any((np.abs(theta[:, :2] @ self.inputs.T) < 1e-13 * sizes) & (sizes > 0)))
+        sizes = np.linalg.norm(theta[:, :-1], axis=1)[:, None] * np.linalg.norm(self.inputs, axis=1)
+        return bool(np.any((np.abs(theta[:, :-1] @ self.inputs.T) < 1e-13 * sizes) & (sizes > 0)))
 
     def plain(self, theta: Floats) -> Floats:
         """One step of plain descent."""
-        inner, outer = theta[:, :2], theta[:, 2]
+        inner, outer = theta[:, :-1], theta[:, -1]
         z = inner @ self.inputs.T
         gates = np.where(z > 0, 1.0, self.slope)
         prediction = self.scale * (outer @ (gates * z))
@@ -57,8 +57,8 @@ class Problem:
         weighted = gates * (self.scale * pull / len(self.targets))
         force = weighted @ self.inputs
         moved = np.empty_like(theta)
-        moved[:, :2] = inner + self.step * outer[:, None] * force
-        moved[:, 2] = outer + self.step * np.sum(inner * force, axis=1)
+        moved[:, :-1] = inner + self.step * outer[:, None] * force
+        moved[:, -1] = outer + self.step * np.sum(inner * force, axis=1)
         return moved
 
 

@@ -1,8 +1,7 @@
 """Descent of a `ReLUNetwork` with the square loss for wide sweeps: matrix products and one fused pass.
 
 `FusedDescent` steps the weights, `GramDescent` the preactivations through X Xᵀ (cheaper for n < 2d);
-`fitting` says which engine of this kind suits a problem. Both work in double or in single precision. See
-`kernels.fused_descent`.
+Both work in double or in single precision. See `kernels.fused_descent`.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ from numpy.typing import NDArray
 
 from shallowflow.arrays import Floats
 from shallowflow.data.dataset import Dataset
-from shallowflow.dynamics.engines.decoupled_descent import DecoupledDescent, orthogonal
 from shallowflow.dynamics.engines.wide_state import PRECISIONS, constants_of
 from shallowflow.dynamics.outcome import Event
 from shallowflow.models.loss import SquareLoss
@@ -126,17 +124,6 @@ class GramDescent:
     def statistics(self) -> dict[str, float | int | str]:
         """Return the precision."""
         return {"precision": _word(self._outer)}
-
-
-WIDE_ENGINES = {engine.name: engine for engine in (FusedDescent, GramDescent, DecoupledDescent)}
-WideEngine = FusedDescent | GramDescent | DecoupledDescent
-
-
-def fitting(dataset: Dataset) -> type[WideEngine]:
-    """Return the fastest of these engines for the data: orthogonal inputs, few of them, or any."""
-    if orthogonal(dataset.inputs):
-        return DecoupledDescent
-    return GramDescent if dataset.size < 2 * dataset.dimension else FusedDescent
 
 
 def _word(array: NDArray[Any]) -> str:

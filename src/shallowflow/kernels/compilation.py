@@ -1,0 +1,47 @@
+"""A line on the terminal while kernels compile, so that the first use does not look as if it hung.
+
+Numba compiles a kernel when it is first called and keeps the machine code on disk for the next process. It
+tells listeners when it compiles (only then, not when it reads from disk). One listener serves all kernels.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from typing import Any
+
+from numba.core import event
+
+MESSAGE = "shallowflow: compiling for the first use (once, up to 20 s) …"
+PATIENCE = 0.5
+"""Seconds of compiling without a word."""
+
+
+class CompilationListener(event.Listener):
+    """Says once that our kernels are being compiled: on the terminal if there is one, else to the log."""
+
+    def __init__(self) -> None:
+        self._since: float | None = None
+        self._said = False
+
+    def on_start(self, event: Any) -> None:
+        """Note the beginning, or say the line if it was long ago (a kernel compiles what it calls, too)."""
+        if self._said or not event.data["dispatcher"].py_func.__module__.startswith("shallowflow."):
+            return
+        now = time.monotonic()
+        if self._since is None:
+            self._since = now
+        elif now - self._since >= PATIENCE:
+            self._said = True
+            logging.getLogger("shallowflow").info(MESSAGE)
+            if sys.stderr is not None and sys.stderr.isatty():
+                print(MESSAGE, file=sys.stderr, flush=True)
+
+    def on_end(self, event: Any) -> None:
+        """Nothing to say at the end."""
+
+
+def announce_compilation() -> None:
+    """Install the listener; called once, when the first kernel is imported."""
+    event.register("numba:compile", CompilationListener())  # type: ignore[no-untyped-call]

@@ -1,0 +1,68 @@
+"""The engines "patterns" and "bucketed" against plain descent, as the driver uses them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import shallowflow as sf
+from shallowflow.dynamics.descent_engines import Task, cheapest
+from shallowflow.dynamics.engines.dense_descent import DenseDescent
+from shallowflow.dynamics.engines.pattern_descent import BucketedDescent, PatternDescent
+from shallowflow.dynamics.path import flatten
+from shallowflow.models.loss import Loss
+
+LOSSES = (sf.SquareLoss(), sf.SquareLoss("sum"), sf.LogisticLoss())
+ENGINES = (PatternDescent, BucketedDescent)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
+@pytest.mark.parametrize("epsilon", [1.0, 0.05])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_same_steps_as_plain_descent(
+    engine: type[PatternDescent], loss: sf.SquareLoss | sf.LogisticLoss, epsilon: float
+) -> None:
+    rng = np.random.default_rng(0)
+    targets = np.sign(rng.standard_normal(7)) if isinstance(loss, sf.LogisticLoss) else rng.standard_normal(7)
+    network = sf.ReLUNetwork(
+        0.1 * rng.standard_normal((40, 4)), 0.1 * rng.standard_normal(40), slope=0.1, scale=0.5
+    )
+    dataset = sf.Dataset(rng.standard_normal((7, 4)), targets)
+    fast, dense = (kind(network, dataset, loss, 2e-3, epsilon) for kind in (engine, DenseDescent))
+    for steps in (1, 0, 999, 1000):
+        assert fast.advance(steps) == dense.advance(steps) == steps
+        np.testing.assert_allclose(flatten(fast.network()), flatten(dense.network()), rtol=1e-10, atol=1e-12)
+    assert isinstance(fast, PatternDescent)
+    assert fast.statistics()["crossings"]
+
+
+def test_inputs_at_the_origin_only() -> None:
+    network = sf.initialize.balanced(3, 2, init_scale=1.0)
+    dataset = sf.Dataset(np.zeros((2, 2)), np.ones(2))
+    for engine in ENGINES:
+        descent = engine(network, dataset, sf.SquareLoss(), 0.1, 1.0)
+        assert descent.advance(10) == 10
+        assert descent.network() == network
+
+
+def test_the_cheapest_engine_by_how_many_neurons_share_a_pattern() -> None:
+    rng = np.random.default_rng(0)
+    few, many = (sf.Dataset(rng.standard_normal((size, 3)), np.ones(size)) for size in (5, 40))
+    plane = sf.Dataset(rng.standard_normal((9, 2)), np.ones(9))
+
+    def name(width: int, dataset: sf.Dataset, steps: int = 10**7, loss: Loss | None = None) -> str:
+        network = sf.initialize.balanced(width, dataset.dimension, seed=0)
+        return cheapest(Task(network, dataset, loss or sf.SquareLoss(), 0.1, 1.0, steps))
+
+    assert name(5000, few) == "patterns"
+    assert name(5000, many) == "bucketed"
+    assert name(100, many) == "fused"
+    assert name(100, many, loss=sf.LogisticLoss()) == "dense"
+    assert name(10_000, plane) == "cones"
+    assert name(100, few, steps=1000) == "dense"
+
+
+def test_a_knot_network_is_refused() -> None:
+    data = sf.Dataset(np.linspace(-1, 1, 5)[:, None], np.ones(5))
+    with pytest.raises(sf.InvalidInputError, match="'patterns' needs a ReLUNetwork, got a KnotNetwork"):
+        sf.gradient_descent(sf.initialize.he_knots(4), data, step=1e-2, steps=5, engine="patterns")
