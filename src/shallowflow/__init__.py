@@ -10,6 +10,8 @@ from shallowflow.dynamics.alternating import alternating_least_squares
 from shallowflow.dynamics.anls import active_neuron_least_squares
 from shallowflow.dynamics.descent import gradient_descent
 from shallowflow.dynamics.flow import gradient_flow
+from shallowflow.dynamics.limits.jumps import Jumps, jumps
+from shallowflow.dynamics.limits.saddle_to_saddle import SaddleToSaddle, saddle_to_saddle
 from shallowflow.dynamics.outcome import Event, Outcome
 from shallowflow.dynamics.outer_weights import least_squares_outer
 from shallowflow.dynamics.phases import phases
@@ -23,6 +25,7 @@ from shallowflow.models import (
     KnotNetwork,
     LeakyReLU,
     LogisticLoss,
+    LogScaledNetwork,
     ReLUNetwork,
     SquareLoss,
     StepNetwork,
@@ -36,14 +39,17 @@ __all__ = [
     "Event",
     "FileFormatError",
     "InvalidInputError",
+    "Jumps",
     "KnotNetwork",
     "LeakyReLU",
+    "LogScaledNetwork",
     "LogisticLoss",
     "Outcome",
     "PiecewiseAffine",
     "PiecewiseConstant",
     "ReLUNetwork",
     "Record",
+    "SaddleToSaddle",
     "ShallowflowError",
     "SquareLoss",
     "StepNetwork",
@@ -59,10 +65,12 @@ __all__ = [
     "gradient_descent",
     "gradient_flow",
     "initialize",
+    "jumps",
     "landscape",
     "least_squares_outer",
     "phases",
     "reproduce",
+    "saddle_to_saddle",
     "stages",
 ]
 

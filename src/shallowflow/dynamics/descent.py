@@ -17,16 +17,18 @@ from shallowflow.dynamics.driver import Engine, Progress, drive, judge_training,
 from shallowflow.dynamics.engines.cone_descent import ConeDescent
 from shallowflow.dynamics.engines.dense_descent import DenseDescent
 from shallowflow.dynamics.engines.knot_descent import KnotDescent
+from shallowflow.dynamics.engines.log_descent import LogDescent
 from shallowflow.dynamics.outcome import Outcome
 from shallowflow.dynamics.path import flatten
 from shallowflow.dynamics.problem import check_problem, checked_loss
 from shallowflow.dynamics.record import Record
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.errors import InvalidInputError
+from shallowflow.landscape.orthonormal import ORTHONORMAL, orthonormality
 from shallowflow.models.loss import LogisticLoss, Loss, SquareLoss
-from shallowflow.models.networks import KnotNetwork, Network, ReLUNetwork
+from shallowflow.models.networks import KnotNetwork, LogScaledNetwork, Network, ReLUNetwork
 
-ENGINES = ("auto", "dense", "blocks", "cones")
+ENGINES = ("auto", "dense", "blocks", "cones", "scaled")
 BLOCKS_FROM, CONES_FROM = 2_000_000, 2_000_000_000
 """Work (steps × neurons × samples) from which the compiled engines are worth loading (or compiling once)."""
 
@@ -48,7 +50,9 @@ def gradient_descent(
     The inner layer moves with step·epsilon ([two_timescale]'s ratio ε). Whatever the engine, the iterates
     are those of plain gradient descent up to rounding: "dense" is plain NumPy for every network and loss,
     "blocks" costs O(width) per step for a `KnotNetwork` and the square loss; "cones" is for a `ReLUNetwork`
-    in the plane, at a cost per step that does not grow with the width; "auto" takes the faster one.
+    in the plane, at a cost per step that does not grow with the width; "scaled" is compiled for a
+    `LogScaledNetwork` on orthonormal inputs and the square loss; "auto" takes the faster one. The neurons of
+    a `LogScaledNetwork` keep their own log-scales, so that the start may be as small as you like.
 
     Examples
     --------
@@ -58,7 +62,7 @@ def gradient_descent(
     >>> bool(tr.losses[-1] < tr.losses[0]), tr.outcome.status
     (True, 'completed')
     """
-    check_problem(network, dataset)
+    check_problem(network, dataset, log_scaled=True)
     loss = checked_loss(loss, dataset)
     step, steps = positive(step, "step"), count(steps, "steps")
     epsilon = positive(epsilon, "epsilon")
@@ -96,6 +100,16 @@ def _engine(
         raise InvalidInputError(
             f"engine: 'cones' needs a ReLUNetwork on inputs of dimension 2, got {type(network).__name__} "
             f"on dimension {dataset.dimension}"
+        )
+    if isinstance(network, LogScaledNetwork) and isinstance(loss, SquareLoss):
+        # Always preferred: in the coordinates of the data a frozen coordinate keeps its sign however small it
+        # is beside the others; in w rounding would revive it.
+        if name == "scaled" or (name == "auto" and orthonormality(dataset.inputs) <= ORTHONORMAL):
+            return LogDescent(network, dataset, loss, step, epsilon)
+    elif name == "scaled":
+        raise InvalidInputError(
+            f"engine: 'scaled' needs a LogScaledNetwork and the square loss, got {type(network).__name__} "
+            f"and {type(loss).__name__}"
         )
     return DenseDescent(network, dataset, loss, step, epsilon)
 

@@ -14,6 +14,20 @@ from shallowflow.landscape.cones import Cone, Cones, cell_bound, cones, face_bou
 from shallowflow.landscape.extremal import ExtremalVector, ExtremalVectors, extremal_vectors
 from shallowflow.landscape.fully_trained import fully_trained, to_knots
 from shallowflow.landscape.least_squares import LeastSquares, least_squares
+from shallowflow.landscape.min_norm import (
+    HALVING_RATIO,
+    min_norm_interpolator,
+    min_squared_norm,
+    norm_constant,
+    squared_norm,
+)
+from shallowflow.landscape.orthonormal import (
+    MaskReport,
+    mask_failure_bound,
+    mask_matrix,
+    mask_report,
+    orthonormality,
+)
 from shallowflow.landscape.plateau import (
     ExitCondition,
     RateBounds,
@@ -35,6 +49,7 @@ from shallowflow.landscape.stationarity import (
 from shallowflow.landscape.subgradient import minimal_gates
 
 __all__ = [
+    "HALVING_RATIO",
     "AlignmentThreshold",
     "Balance",
     "Blocks",
@@ -44,6 +59,7 @@ __all__ = [
     "ExtremalVector",
     "ExtremalVectors",
     "LeastSquares",
+    "MaskReport",
     "Nature",
     "NeuronAlignment",
     "Pull",
@@ -62,10 +78,17 @@ __all__ = [
     "face_bound",
     "fully_trained",
     "least_squares",
+    "mask_failure_bound",
+    "mask_matrix",
+    "mask_report",
+    "min_norm_interpolator",
+    "min_squared_norm",
     "minimal_gates",
     "minimal_subgradient",
     "nature",
     "neuron_alignment",
+    "norm_constant",
+    "orthonormality",
     "plateau_level",
     "projected_residual",
     "pull",
@@ -73,6 +96,7 @@ __all__ = [
     "rate_matrix",
     "regression_lines",
     "spurious_conditions",
+    "squared_norm",
     "stationarity",
     "to_knots",
     "trap",

@@ -1,0 +1,1 @@
+"""Limit processes: computed from formulas, event to event, with no time step."""
