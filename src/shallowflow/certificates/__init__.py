@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from shallowflow.certificates import early_alignment, plateau
+from shallowflow.certificates import early_alignment, incremental, plateau
 from shallowflow.certificates.certificate import Certificate, Hypothesis, Promise
 from shallowflow.errors import InvalidInputError
 
@@ -20,6 +20,8 @@ CERTIFICATES: dict[str, Callable[..., Certificate]] = {
     "early_alignment/theorem-2": early_alignment.theorem_2,
     "early_alignment/theorem-3": early_alignment.theorem_3,
     "early_alignment/theorem-4": early_alignment.theorem_4,
+    "incremental/theorem-2": incremental.theorem_2,
+    "incremental/theorem-3": incremental.theorem_3,
 }
 
 
