@@ -33,13 +33,18 @@ PROBLEMS: dict[type[Network], tuple[Network, sf.Dataset]] = {
         sf.initialize.uniform_positions(6, sharpness=0.2, outer=np.linspace(-1.0, 1.0, 6), seed=3),
         sf.Dataset(0.5 + 0.5 * LINE[:, None], LABELS),
     ),
+    sf.LogScaledNetwork: (
+        sf.initialize.log_scaled(6, 9, log_scale=-1.5, seed=3),
+        sf.Dataset(GENERATORS["orthonormal"](9, seed=3).inputs, LABELS),
+    ),
 }
 LOSSES: dict[str, Loss] = {
     "mean": sf.SquareLoss(),
     "sum": sf.SquareLoss(reduction="sum"),
     "logistic": sf.LogisticLoss(),
 }
-FLOWING = tuple(network for network in NETWORKS if network is not sf.StepNetwork)
+FLOWING = tuple(network for network in NETWORKS if network not in (sf.StepNetwork, sf.LogScaledNetwork))
+"""Those with a flow for every loss: that of a LogScaledNetwork is for the square loss."""
 
 GENERATOR_ARGUMENTS: dict[str, dict[str, Any]] = {
     "three_points": {},
@@ -52,6 +57,7 @@ GENERATOR_ARGUMENTS: dict[str, dict[str, Any]] = {
 ORTHONORMAL = GENERATORS["orthonormal"](4, labels="positive")
 INITIALISATION_ARGUMENTS: dict[str, dict[str, Any]] = {
     "balanced": {"width": 5, "dimension": 3},
+    "log_scaled": {"width": 5, "dimension": 3, "log_scale": -2302.0},
     "dominated": {"width": 5, "dimension": 3},
     "gaussian": {"width": 5, "dimension": 3},
     "asymmetric": {"width": 5, "dimension": 3},
@@ -136,6 +142,16 @@ def test_flow_of_every_network_with_every_loss(kind: type[Network], loss: str, t
     check_round_trip(trajectory, tmp_path / "flow.sf")
 
 
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+def test_flow_of_a_log_scaled_network(reduction: str, tmp_path: Path) -> None:
+    network, dataset = PROBLEMS[sf.LogScaledNetwork]
+    loss = sf.SquareLoss(reduction=reduction)
+    trajectory = sf.gradient_flow(network, dataset, until=0.4, loss=loss)
+    check_trajectory(trajectory, network, dataset, loss)
+    assert np.all(np.diff(trajectory.losses) <= 1e-12)
+    check_round_trip(trajectory, tmp_path / "flow.sf")
+
+
 def named(engine: str, trajectory: sf.Trajectory) -> bool:
     """Whether the engine that ran is the one that was asked for."""
     return engine == "auto" or trajectory.statistics["engine"] == engine
@@ -144,7 +160,9 @@ def named(engine: str, trajectory: sf.Trajectory) -> bool:
 @pytest.mark.parametrize("engine", [name for name in descent_engines.ENGINES if name != "sliding"])
 def test_every_exact_engine_of_descent_makes_the_same_steps(engine: str) -> None:
     """On a problem where the engine applies, with the square loss."""
-    network, dataset = PROBLEMS[sf.KnotNetwork if engine in ("auto", "dense", "blocks") else sf.ReLUNetwork]
+    trained: dict[str, Any] = {"scaled": sf.LogScaledNetwork}
+    trained |= dict.fromkeys(("auto", "dense", "blocks"), sf.KnotNetwork)
+    network, dataset = PROBLEMS[trained.get(engine, sf.ReLUNetwork)]
     if engine == "decoupled":
         network, dataset = sf.initialize.asymmetric(5, 6, slope=0.1), GENERATORS["orthogonal"](4, 6)
     reference = sf.gradient_descent(network, dataset, step=1e-2, steps=200, engine="dense")

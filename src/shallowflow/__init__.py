@@ -10,6 +10,8 @@ from shallowflow.dynamics.alternating import alternating_least_squares
 from shallowflow.dynamics.anls import active_neuron_least_squares
 from shallowflow.dynamics.descent import gradient_descent
 from shallowflow.dynamics.flow import gradient_flow
+from shallowflow.dynamics.limits.jumps import Jumps, jumps
+from shallowflow.dynamics.limits.saddle_to_saddle import SaddleToSaddle, saddle_to_saddle
 from shallowflow.dynamics.limits.two_timescale import hitting_times, two_timescale_limit
 from shallowflow.dynamics.outcome import Event, Outcome
 from shallowflow.dynamics.outer_weights import least_squares_outer
@@ -27,6 +29,7 @@ from shallowflow.models import (
     KnotNetwork,
     LeakyReLU,
     LogisticLoss,
+    LogScaledNetwork,
     NormLoss,
     ReLUNetwork,
     SquareLoss,
@@ -42,8 +45,10 @@ __all__ = [
     "Event",
     "FileFormatError",
     "InvalidInputError",
+    "Jumps",
     "KnotNetwork",
     "LeakyReLU",
+    "LogScaledNetwork",
     "LogisticLoss",
     "NormLoss",
     "Outcome",
@@ -51,6 +56,7 @@ __all__ = [
     "PiecewiseConstant",
     "ReLUNetwork",
     "Record",
+    "SaddleToSaddle",
     "ShallowflowError",
     "SquareLoss",
     "StepNetwork",
@@ -68,11 +74,13 @@ __all__ = [
     "gradient_flow",
     "hitting_times",
     "initialize",
+    "jumps",
     "landscape",
     "least_squares_outer",
     "phases",
     "population_flow",
     "reproduce",
+    "saddle_to_saddle",
     "stages",
     "stochastic_descent",
     "studies",

@@ -67,7 +67,7 @@ def by_hand(network: Network, x: Floats) -> float:
     elif isinstance(network, KnotNetwork):
         for b, c in zip(network.knots, network.outer, strict=True):
             total += c * max(x[0] - b, 0.0)
-    else:
+    elif isinstance(network, StepNetwork):
         total = float(network.offset)
         for u, a in zip(network.positions, network.outer, strict=True):
             z = (x[0] - u) / network.sharpness

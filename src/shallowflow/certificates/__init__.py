@@ -7,6 +7,7 @@ from typing import Any
 
 from shallowflow.certificates import (
     early_alignment,
+    incremental,
     plateau,
     weak_interaction,
     weak_interaction_collapse,
@@ -32,6 +33,8 @@ CERTIFICATES: dict[str, Callable[..., Certificate]] = {
     "weak_interaction/prop-2": weak_interaction_groups.proposition_2,
     "weak_interaction/theorem-2": weak_interaction_groups.theorem_2,
     "weak_interaction/prop-3": weak_interaction_collapse.proposition_3,
+    "incremental/theorem-2": incremental.theorem_2,
+    "incremental/theorem-3": incremental.theorem_3,
 }
 
 

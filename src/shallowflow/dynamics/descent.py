@@ -55,6 +55,8 @@ def gradient_descent(
       neuron;
     - "fused", "gram" (for n < 2d), "decoupled" (orthogonal inputs, O(width·n)): compiled, for a `ReLUNetwork`
       and the square loss; these also run in `precision="single"`, on request only;
+    - "scaled": compiled, for a `LogScaledNetwork` on orthonormal inputs and the square loss; its neurons keep
+      their own log-scales, so that the start may be as small as you like;
     - "sliding": "cones" with an error of the order of the step. Neurons that would cross a data point's line
       to and fro slide along it in groups ([early_alignment], the subgradient on a face). On Stewart's data at
       step 10⁻³ the loss stays within 10⁻⁶ of the exact one. Where a sliding neuron's outer weight changes its
@@ -71,7 +73,7 @@ def gradient_descent(
     >>> bool(tr.losses[-1] < tr.losses[0]), tr.outcome.status
     (True, 'completed')
     """
-    check_problem(network, dataset)
+    check_problem(network, dataset, log_scaled=True)
     loss = checked_loss(loss, dataset)
     step, steps = positive(step, "step"), count(steps, "steps")
     epsilon = positive(epsilon, "epsilon")

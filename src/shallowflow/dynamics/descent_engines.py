@@ -18,13 +18,15 @@ from shallowflow.dynamics.engines.cone_descent import ConeDescent
 from shallowflow.dynamics.engines.decoupled_descent import DecoupledDescent, orthogonal
 from shallowflow.dynamics.engines.dense_descent import DenseDescent
 from shallowflow.dynamics.engines.knot_descent import KnotDescent
+from shallowflow.dynamics.engines.log_descent import LogDescent
 from shallowflow.dynamics.engines.pattern_descent import BucketedDescent, PatternDescent
 from shallowflow.dynamics.engines.sliding_descent import SlidingDescent
 from shallowflow.dynamics.engines.wide_descent import FusedDescent, GramDescent
 from shallowflow.dynamics.engines.wide_state import PRECISIONS
 from shallowflow.errors import InvalidInputError
+from shallowflow.landscape.orthonormal import ORTHONORMAL, orthonormality
 from shallowflow.models.loss import LogisticLoss, Loss, SquareLoss
-from shallowflow.models.networks import KnotNetwork, Network, ReLUNetwork
+from shallowflow.models.networks import KnotNetwork, LogScaledNetwork, Network, ReLUNetwork
 
 BLOCKS_FROM, WIDE_FROM, CONES_FROM = 2_000_000, 50_000_000, 2_000_000_000
 """Work (steps × neurons × samples; for the wide ones × dimension) from which the compiled engines of knots,
@@ -86,6 +88,10 @@ def _orthogonal(task: Task) -> bool:
     return _relu_squares(task) and orthogonal(task.dataset.inputs)
 
 
+def _log_scaled(task: Task) -> bool:
+    return isinstance(task.network, LogScaledNetwork) and isinstance(task.loss, SquareLoss)
+
+
 _RELU, _SQUARE = "a ReLUNetwork", "the square loss"
 CHOICES: dict[str, Choice] = {
     "dense": Choice(DenseDescent, "nothing", lambda task: True),
@@ -99,6 +105,7 @@ CHOICES: dict[str, Choice] = {
     "decoupled": Choice(
         DecoupledDescent, f"{_RELU}, {_SQUARE} and orthogonal inputs", _orthogonal, single=True
     ),
+    "scaled": Choice(LogDescent, f"a LogScaledNetwork and {_SQUARE}", _log_scaled),
 }
 ENGINES = ("auto", *CHOICES)
 
@@ -125,6 +132,10 @@ def cheapest(task: Task) -> str:
     """Return the name of the exact engine with the cheapest steps at the start, compilation considered."""
     if _knots(task) and task.work >= BLOCKS_FROM:
         return "blocks"
+    if _log_scaled(task) and orthonormality(task.dataset.inputs) <= ORTHONORMAL:
+        # Whatever the work: in the coordinates of the data a frozen coordinate keeps its sign however small it
+        # is beside the others; in w rounding would revive it.
+        return "scaled"
     if _plane(task):
         return "cones" if task.work >= CONES_FROM else "dense"
     if _relu(task) and task.work >= CONES_FROM:

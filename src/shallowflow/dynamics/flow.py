@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from shallowflow.arrays import non_negative, one_of, positive
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.driver import Progress
 from shallowflow.dynamics.flow_recorder import FlowRecorder, PathRecorder, Segments, dense_record
 from shallowflow.dynamics.outcome import Outcome
-from shallowflow.dynamics.problem import check_problem, checked_loss, checked_record
+from shallowflow.dynamics.problem import check_problem, checked_loss, checked_record, checked_square_loss
 from shallowflow.dynamics.record import Record
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.errors import InvalidInputError
 from shallowflow.models.loss import Loss, SquareLoss
-from shallowflow.models.networks import AdditiveStepNetwork, KnotNetwork, Network, StepNetwork
+from shallowflow.models.networks import (
+    AdditiveStepNetwork,
+    KnotNetwork,
+    LogScaledNetwork,
+    Network,
+    StepNetwork,
+)
+
+if TYPE_CHECKING:
+    from shallowflow.dynamics.engines.log_flow import LogFlow
 
 ENGINES = ("auto", "dense", "stages")
 
@@ -62,6 +71,10 @@ def gradient_flow(
     networks of steps have smooth activations and no events. (Against a target instead of data:
     `population_flow`.)
 
+    A `LogScaledNetwork` on orthonormal inputs (square loss, epsilon 1, ‖w_j‖ ≤ |a_j|) may start at any scale:
+    plateaus are leapt over in closed form, the path is read by making steps again, and `tolerance` is
+    absolute in ln‖w_j‖ and in directions. On each plateau the gradient all but vanishes, so `stop` must be 0.
+
     Examples
     --------
     >>> import numpy as np
@@ -71,17 +84,35 @@ def gradient_flow(
     >>> bool(np.all(np.diff(tr.losses) <= 1e-12)), tr(2.5).width
     (True, 20)
     """
-    check_problem(network, dataset)
+    check_problem(network, dataset, log_scaled=True)
     loss = checked_loss(loss, dataset)
     until, speed = positive(until, "until"), positive(speed, "speed")
     epsilon, tolerance = positive(epsilon, "epsilon"), positive(tolerance, "tolerance")
     stop = non_negative(stop, "stop")
     one_of(engine, "engine", ENGINES)
+    if isinstance(network, LogScaledNetwork):
+        if (epsilon, stop, engine) != (1.0, 0.0, "auto"):
+            raise InvalidInputError(
+                "network: the flow of a LogScaledNetwork takes epsilon = 1, stop = 0 and engine = 'auto', "
+                f"got {epsilon:g}, {stop:g} and {engine!r}"
+            )
+        return _log_flow(network, dataset, loss, speed, tolerance).run(
+            until, checked_record(record, Record.every(1)), progress
+        )
 
     recorder = FlowRecorder(network, dataset, loss, checked_record(record, dense_record(network)), until)
     runner = _engine(engine, network, dataset, loss, (speed, epsilon, tolerance, stop))
     outcome = integrate(runner, recorder, until, progress)
     return recorder.trajectory(outcome, {"engine": runner.name, **runner.statistics()})
+
+
+def _log_flow(
+    network: LogScaledNetwork, dataset: Dataset, loss: Loss, speed: float, tolerance: float
+) -> LogFlow:
+    """Return the engine for networks of any scale, imported when it is needed."""
+    from shallowflow.dynamics.engines.log_flow import LogFlow
+
+    return LogFlow(network, dataset, checked_square_loss(loss, SquareLoss()), speed, tolerance)
 
 
 def _engine(

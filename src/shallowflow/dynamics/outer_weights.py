@@ -13,7 +13,14 @@ import numpy as np
 from shallowflow.arrays import Floats, Ints
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.problem import check_problem
-from shallowflow.models.networks import AdditiveStepNetwork, KnotNetwork, Network, Parameters, ReLUNetwork
+from shallowflow.models.networks import (
+    AdditiveStepNetwork,
+    KnotNetwork,
+    Network,
+    Parameters,
+    ReLUNetwork,
+    StepNetwork,
+)
 
 
 def least_squares_outer(network: Network, dataset: Dataset) -> Network:
@@ -84,6 +91,7 @@ def dense_outer(network: Network, inputs: Floats, targets: Floats) -> Parameters
         return {"outer": _minimum_norm(network.scale * network.activation(z), targets)}
     if isinstance(network, KnotNetwork):
         return {"outer": _minimum_norm(np.maximum(z, 0.0), targets)}
+    assert isinstance(network, StepNetwork)  # log-scaled networks are refused at the border
     solution = _minimum_norm(np.column_stack([network.activation(z), np.ones(len(z))]), targets)
     return {"outer": solution[:-1], "offset": np.array(solution[-1])}
 

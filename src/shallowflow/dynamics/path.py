@@ -3,19 +3,23 @@
 A path flattens the parameters of a network into one vector θ ∈ R^P (in the order of `PARAMETERS`).
 `Snapshots` keeps θ at recorded times; `Polynomials` keeps one polynomial per step of an integrator, as its
 values at the Chebyshev–Lobatto nodes of the step, so that the path can be read at any time at the
-integrator's own accuracy.
+integrator's own accuracy. `dynamics.replayed.Replayed` keeps the state at the ends of steps and makes a step
+again to read in between.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar, Union
 
 import numpy as np
 
 from shallowflow.arrays import Floats, FrozenArrays, real
 from shallowflow.errors import InvalidInputError
 from shallowflow.models.networks import Network
+
+if TYPE_CHECKING:
+    from shallowflow.dynamics.replayed import Replayed
 
 
 def flatten(network: Network) -> Floats:
@@ -91,7 +95,7 @@ class Polynomials(FrozenArrays):
         return np.concatenate([self.values[:, 0], self.values[-1:, -1]])
 
 
-Path = Snapshots | Polynomials
+Path = Union[Snapshots, Polynomials, "Replayed"]
 
 
 def lobatto_nodes(count: int) -> Floats:

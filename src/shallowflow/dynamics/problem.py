@@ -7,11 +7,11 @@ from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.record import Record
 from shallowflow.errors import InvalidInputError
 from shallowflow.models.loss import LogisticLoss, Loss, NormLoss, SquareLoss
-from shallowflow.models.networks import NETWORKS, Network, StepNetwork
+from shallowflow.models.networks import NETWORKS, LogScaledNetwork, Network, StepNetwork
 
 
-def check_problem(network: Network, dataset: Dataset) -> None:
-    """Refuse anything but a network and a data set that fit each other."""
+def check_problem(network: Network, dataset: Dataset, *, log_scaled: bool = False) -> None:
+    """Refuse anything but a network and a data set that fit each other; log-scaled ones if not welcome."""
     if not isinstance(network, NETWORKS):
         raise InvalidInputError(f"network: must be one of shallowflow's networks, got {shown(network)}")
     if not isinstance(dataset, Dataset):
@@ -19,6 +19,11 @@ def check_problem(network: Network, dataset: Dataset) -> None:
     if network.dimension != dataset.dimension:
         raise InvalidInputError(
             f"dataset: inputs must have the network's dimension {network.dimension}, got {dataset.dimension}"
+        )
+    if isinstance(network, LogScaledNetwork) and not log_scaled:
+        raise InvalidInputError(
+            "network: a LogScaledNetwork is for gradient_flow, gradient_descent and saddle_to_saddle; "
+            "here pass network.to_relu()"
         )
     if isinstance(network, StepNetwork) and network.sharpness == 0:
         raise InvalidInputError("network: sharpness must be > 0 to be trained by gradients, got 0")

@@ -19,17 +19,21 @@ from typing import Any
 
 import numpy as np
 
-from shallowflow.arrays import Floats, vector
+from shallowflow.arrays import Floats, positive, vector
+from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.outcome import Event, Outcome
-from shallowflow.dynamics.path import Polynomials, Snapshots, unflatten
+from shallowflow.dynamics.path import Polynomials, Snapshots, flatten, unflatten
+from shallowflow.dynamics.replayed import Replayed
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.errors import FileFormatError, ShallowflowError
 from shallowflow.files import write_atomically
-from shallowflow.models.networks import NETWORKS, Network
+from shallowflow.models.networks import NETWORKS, LogScaledNetwork, Network
 
 FORMAT = "shallowflow.trajectory"
 VERSION = 1
 ARRAYS = ("times", "losses", "path_times", "path_values")
+REPLAY_ARRAYS = ("path_start", "path_inputs", "path_targets")
+"""What a replayed path needs besides: its first network, and the problem."""
 BROKEN = (
     zipfile.BadZipFile,
     struct.error,
@@ -67,6 +71,11 @@ def save(trajectory: Trajectory, path: Path) -> None:
         "path_times": trajectory.path.times,
         "path_values": trajectory.path.values,
     }
+    if isinstance(trajectory.path, Replayed):
+        replayed = trajectory.path
+        header["replay"] = [replayed.rate, replayed.tiny]
+        arrays["path_start"] = flatten(template)
+        arrays["path_inputs"], arrays["path_targets"] = replayed.inputs, replayed.targets
     write_atomically(path, lambda file: _write(file, header, arrays))
 
 
@@ -91,15 +100,17 @@ def _constants(network: Network) -> dict[str, float]:
 def _write(file: Any, header: Mapping[str, Any], arrays: Mapping[str, Floats]) -> None:
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr("header.json", json.dumps(header))
-        for name in ARRAYS:
+        for name in arrays:
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, np.ascontiguousarray(arrays[name]), allow_pickle=False)
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, Floats]]:
     with zipfile.ZipFile(path) as archive:
-        expected = {"header.json", *(f"{name}.npy" for name in ARRAYS)}
         members = archive.infolist()
+        replayed = any(member.filename == f"{REPLAY_ARRAYS[0]}.npy" for member in members)
+        names = ARRAYS + REPLAY_ARRAYS if replayed else ARRAYS
+        expected = {"header.json", *(f"{name}.npy" for name in names)}
         if {m.filename for m in members} != expected or len(members) != len(expected):
             raise FileFormatError("it holds other members than a trajectory has")
         if any(member.compress_type != zipfile.ZIP_STORED for member in members):
@@ -109,7 +120,7 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Floats]]:
             raise FileFormatError("its header is not a trajectory's")
         if header.get("version") != VERSION:
             raise FileFormatError(f"its version is {header.get('version')!r}, this program reads {VERSION}")
-        return header, {name: _array(archive.read(f"{name}.npy"), name) for name in ARRAYS}
+        return header, {name: _array(archive.read(f"{name}.npy"), name) for name in names}
 
 
 def _array(content: bytes, name: str) -> Floats:
@@ -127,10 +138,14 @@ def _array(content: bytes, name: str) -> Floats:
 
 def _assemble(header: dict[str, Any], arrays: dict[str, Floats]) -> Trajectory:
     times, values = arrays["path_times"], arrays["path_values"]
-    first = values.reshape(-1, values.shape[-1])[0]
+    first = arrays.get("path_start", values.reshape(-1, values.shape[-1])[0])
     network = unflatten(_template(header["network"], first.size), first)
-    path: Snapshots | Polynomials
-    if header["path"] == Snapshots.kind:
+    path: Snapshots | Polynomials | Replayed
+    if (header["path"] == Replayed.kind) != ("path_start" in arrays):
+        raise FileFormatError("its members do not fit the kind of its path")
+    if header["path"] == Replayed.kind:
+        path = _replayed(header, arrays, network)
+    elif header["path"] == Snapshots.kind:
         _check_shape("path_values", values, (len(times), values.shape[-1]))
         path = Snapshots(network, times, values, bool(header["sparse"]))
     elif header["path"] == Polynomials.kind:
@@ -148,6 +163,28 @@ def _assemble(header: dict[str, Any], arrays: dict[str, Floats]) -> Trajectory:
     events = tuple(Event(float(t), str(kind), int(j), int(k)) for t, kind, j, k in header["events"])
     return Trajectory(
         arrays["times"], arrays["losses"], path, events, Outcome(*header["outcome"]), header["statistics"]
+    )
+
+
+def _replayed(header: dict[str, Any], arrays: dict[str, Floats], network: Network) -> Replayed:
+    """Return a replayed path, its problem checked against its network."""
+    if not isinstance(network, LogScaledNetwork):
+        raise FileFormatError(
+            f"a replayed path is that of a LogScaledNetwork, not of a {type(network).__name__}"
+        )
+    data = Dataset(arrays["path_inputs"], arrays["path_targets"])
+    _check_shape("path_inputs", data.inputs, (data.size, network.dimension))
+    values = arrays["path_values"]
+    _check_shape("path_values", values, (len(arrays["path_times"]), network.width, data.size + 1))
+    rate, tiny = header["replay"]
+    return Replayed(
+        network,
+        arrays["path_times"],
+        values,
+        data.inputs,
+        data.targets,
+        positive(rate, "rate"),
+        positive(tiny, "tiny"),
     )
 
 

@@ -26,6 +26,20 @@ from shallowflow.landscape.interaction import Interaction, gaussian_dimension, i
 from shallowflow.landscape.least_squares import LeastSquares, least_squares
 from shallowflow.landscape.local_pl import PLBounds, average_pl, energies, local_pl, pl_bounds
 from shallowflow.landscape.merged import MergedNeurons, merged_neurons
+from shallowflow.landscape.min_norm import (
+    HALVING_RATIO,
+    min_norm_interpolator,
+    min_squared_norm,
+    norm_constant,
+    squared_norm,
+)
+from shallowflow.landscape.orthonormal import (
+    MaskReport,
+    mask_failure_bound,
+    mask_matrix,
+    mask_report,
+    orthonormality,
+)
 from shallowflow.landscape.plateau import (
     ExitCondition,
     RateBounds,
@@ -56,6 +70,7 @@ from shallowflow.landscape.stationarity import (
 from shallowflow.landscape.subgradient import minimal_gates
 
 __all__ = [
+    "HALVING_RATIO",
     "AlignmentThreshold",
     "Balance",
     "Blocks",
@@ -67,6 +82,7 @@ __all__ = [
     "Interaction",
     "LeastSquares",
     "MergedNeurons",
+    "MaskReport",
     "Nature",
     "NeuronAlignment",
     "PLBounds",
@@ -100,11 +116,18 @@ __all__ = [
     "lemma_5_widths",
     "local_pl",
     "merged_neurons",
+    "mask_failure_bound",
+    "mask_matrix",
+    "mask_report",
+    "min_norm_interpolator",
+    "min_squared_norm",
     "minimal_gates",
     "minimal_subgradient",
     "nature",
     "neuron_alignment",
     "pl_bounds",
+    "norm_constant",
+    "orthonormality",
     "plateau_level",
     "population_gradient",
     "population_loss",
@@ -116,6 +139,7 @@ __all__ = [
     "sampled_probability",
     "separation",
     "spurious_conditions",
+    "squared_norm",
     "stationarity",
     "sufficient_width",
     "to_knots",

@@ -6,6 +6,7 @@ from shallowflow.models.loss import LogisticLoss, Loss, NormLoss, SquareLoss
 from shallowflow.models.networks import (
     AdditiveStepNetwork,
     KnotNetwork,
+    LogScaledNetwork,
     Network,
     ReLUNetwork,
     StepNetwork,
@@ -16,6 +17,7 @@ __all__ = [
     "CubicStep",
     "KnotNetwork",
     "LeakyReLU",
+    "LogScaledNetwork",
     "LogisticLoss",
     "Loss",
     "Network",

@@ -17,11 +17,18 @@ from shallowflow.arrays import (
     matrix,
     non_negative,
     positive,
+    real,
     same_length,
     vector,
 )
 from shallowflow.errors import InvalidInputError
-from shallowflow.models.networks import AdditiveStepNetwork, KnotNetwork, ReLUNetwork, StepNetwork
+from shallowflow.models.networks import (
+    AdditiveStepNetwork,
+    KnotNetwork,
+    LogScaledNetwork,
+    ReLUNetwork,
+    StepNetwork,
+)
 
 OFF = -1e-10
 """Preactivation of a grouped neuron off its group: below zero by more than rounding can move it."""
@@ -41,6 +48,18 @@ def balanced(
     inner = rng.standard_normal((width, dimension))
     outer = _signs(rng, width) * np.linalg.norm(inner, axis=1)
     return ReLUNetwork(size * inner, size * outer, slope=slope)
+
+
+def log_scaled(width: int, dimension: int, *, log_scale: float, seed: Seed = 0) -> LogScaledNetwork:
+    """w_j = α·(uniform direction), a_j = ±α with fair signs, α = e^{log_scale}, [incremental] Assumption 3.
+
+    The scale is given by its logarithm and may be as small as you like: −1000·ln 10 for α = 10⁻¹⁰⁰⁰.
+    """
+    width, dimension = count(width, "width"), count(dimension, "dimension")
+    rng = generator(seed)
+    directions = rng.standard_normal((width, dimension))
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    return LogScaledNetwork(directions, _signs(rng, width), np.full(width, real(log_scale, "log_scale")))
 
 
 def dominated(

@@ -7,17 +7,14 @@ order of `PARAMETERS`; all names but "outer" and "offset" belong to the inner la
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from shallowflow.arrays import (
     Floats,
-    FrozenArrays,
-    frozen,
     matrix,
     non_negative,
     numbers,
@@ -26,34 +23,13 @@ from shallowflow.arrays import (
     unit_interval,
     vector,
 )
-from shallowflow.errors import InvalidInputError
 from shallowflow.models.activation import CubicStep, LeakyReLU
-
-Parameters = dict[str, Floats]
-OUTER_LAYER = ("outer", "offset")
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class _Network(FrozenArrays):
-    """What all networks share: parameters in, parameters out."""
-
-    PARAMETERS: ClassVar[tuple[str, ...]]
-
-    @property
-    def parameters(self) -> Parameters:
-        """The trained arrays, by name."""
-        return {name: np.asarray(getattr(self, name)) for name in self.PARAMETERS}
-
-    def moved(self, parameters: Mapping[str, Floats]) -> Self:
-        """Return a copy with these parameters: same shapes, trusted, neither copied nor checked again."""
-        copy = object.__new__(type(self))
-        copy.__dict__.update(self.__dict__)
-        copy.__dict__.update({name: frozen(values) for name, values in parameters.items()})
-        return copy
+from shallowflow.models.base import OUTER_LAYER, BaseNetwork, Parameters, inputs_of
+from shallowflow.models.log_scaled import LogScaledNetwork
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
-class ReLUNetwork(_Network):
+class ReLUNetwork(BaseNetwork):
     """h(x) = scale · Σ_j outer_j σ(⟨inner_j, x⟩), σ the (leaky) ReLU with the given slope.
 
     inner: (m, d); outer: (m,). [early_alignment] (1), [weak_interaction] (1) with scale = 1/m.
@@ -131,7 +107,7 @@ class ReLUNetwork(_Network):
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
-class KnotNetwork(_Network):
+class KnotNetwork(BaseNetwork):
     """f(x) = Σ_j outer_j relu(x − knots_j) on the line, [plateau] (2.2) reduced by Prop. 2.1.
 
     Examples
@@ -197,7 +173,7 @@ class KnotNetwork(_Network):
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
-class StepNetwork(_Network):
+class StepNetwork(BaseNetwork):
     """f(x) = offset + Σ_j outer_j σ_η(x − positions_j), η = sharpness, [two_timescale] (3).
 
     With sharpness = 0 every neuron is a Heaviside step (value ½ at its position); it can be evaluated,
@@ -269,7 +245,7 @@ class StepNetwork(_Network):
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
-class AdditiveStepNetwork(_Network):
+class AdditiveStepNetwork(BaseNetwork):
     """f(x) = offset + Σ_j Σ_k outer_jk σ_η(x_k − positions_jk) on (k, d) inputs, [two_timescale] §6.
 
     positions, outer: (m, d); η = sharpness > 0: one `StepNetwork` per coordinate, with a common offset.
@@ -350,16 +326,25 @@ class AdditiveStepNetwork(_Network):
         return total
 
 
-Network = ReLUNetwork | KnotNetwork | StepNetwork | AdditiveStepNetwork
+Network = ReLUNetwork | KnotNetwork | StepNetwork | AdditiveStepNetwork | LogScaledNetwork
 
-NETWORKS: tuple[type[Network], ...] = (ReLUNetwork, KnotNetwork, StepNetwork, AdditiveStepNetwork)
+NETWORKS: tuple[type[Network], ...] = (
+    ReLUNetwork,
+    KnotNetwork,
+    StepNetwork,
+    AdditiveStepNetwork,
+    LogScaledNetwork,
+)
 
-
-def inputs_of(x: ArrayLike, dimension: int) -> Floats:
-    """Return x as a checked (k, dimension) matrix; a vector of points is taken for dimension 1."""
-    inputs = numbers(x, "x", None, allow_empty=True)
-    if dimension == 1 and inputs.ndim == 1:
-        inputs = inputs[:, None]
-    if inputs.ndim != 2 or inputs.shape[1] != dimension:
-        raise InvalidInputError(f"x: must have shape (k, {dimension}), got {inputs.shape}")
-    return inputs
+__all__ = [
+    "NETWORKS",
+    "OUTER_LAYER",
+    "AdditiveStepNetwork",
+    "KnotNetwork",
+    "LogScaledNetwork",
+    "Network",
+    "Parameters",
+    "ReLUNetwork",
+    "StepNetwork",
+    "inputs_of",
+]

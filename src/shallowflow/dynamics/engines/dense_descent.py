@@ -7,7 +7,7 @@ import numpy as np
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.outcome import Event
 from shallowflow.models.loss import Loss
-from shallowflow.models.networks import OUTER_LAYER, Network
+from shallowflow.models.networks import OUTER_LAYER, LogScaledNetwork, Network
 
 
 class DenseDescent:
@@ -35,7 +35,8 @@ class DenseDescent:
                 }
                 if not all(np.isfinite(values).all() for values in moved.values()):
                     return done
-                self._network = network.moved(moved)
+                network = network.moved(moved)
+                self._network = network.rescaled() if isinstance(network, LogScaledNetwork) else network
         return steps
 
     def network(self) -> Network:

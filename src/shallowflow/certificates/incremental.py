@@ -1,0 +1,170 @@
+"""Certificates of [incremental]: Theorem 2 (the limit is a jump process) and Theorem 3 (the norm of its end).
+
+Both take the network at the start and the data; what was observed comes as a limit process
+(`saddle_to_saddle`) and as trajectories (a flow, a descent, a recording). Both theorems are asymptotic.
+Theorem 2 promises a distance that tends to zero with α, so one trajectory only measures it and two or more
+can break the promise. Theorem 3's constant is not at hand as a number; the one used here is ours: both label
+signs halved exactly by every jump give ‖θ_∞‖² ≤ 2(1 + √2)(√n₊ + √n₋)·max|y| ≤ 2√2(1 + √2)·max|y|·√n.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from shallowflow.arrays import Floats, positive
+from shallowflow.certificates.certificate import Certificate, Hypothesis, Promise
+from shallowflow.data.dataset import Dataset
+from shallowflow.dynamics.limits.saddle_to_saddle import SaddleToSaddle
+from shallowflow.dynamics.problem import check_problem
+from shallowflow.dynamics.trajectory import Trajectory
+from shallowflow.errors import InvalidInputError
+from shallowflow.landscape.min_norm import HALVING_RATIO, min_squared_norm, norm_constant
+from shallowflow.landscape.orthonormal import ORTHONORMAL, mask_matrix, mask_report, orthonormality
+from shallowflow.models.networks import LogScaledNetwork, Network, ReLUNetwork
+
+BALANCED = 1e-9
+MOMENTS = 20
+"""Times per plateau at which the distance is measured."""
+
+
+def theorem_2(
+    network: ReLUNetwork | LogScaledNetwork,
+    dataset: Dataset,
+    trajectory: Trajectory | Sequence[Trajectory] | None = None,
+    *,
+    limit: SaddleToSaddle | None = None,
+    margin: float = 0.05,
+) -> Certificate:
+    """Certify that the accelerated flow tends to the jump process, uniformly off its jumps, as α → 0.
+
+    trajectory: one flow or several, from different scales; limit: the process they are compared with;
+    margin: accelerated time left out on both sides of a jump. Distances are those of all parameters,
+    Euclidean.
+    """
+    hypotheses = [*_start_hypotheses(network, dataset), *_mask_hypotheses(network, dataset)]
+    ties = None if limit is None else len(limit.process.ties)
+    hypotheses.append(
+        Hypothesis(
+            "Assumption 4 (ii): jumps without a unique neuron", None if ties is None else ties == 0, ties, 0
+        )
+    )
+    runs = [trajectory] if isinstance(trajectory, Trajectory) else list(trajectory or ())
+    if limit is None or not runs:
+        promises = [Promise("off the jumps the flow's distance from the limit process falls to 0 with α")]
+    else:
+        promises = _distance_promises(runs, limit, positive(margin, "margin"))
+    return Certificate("incremental/theorem-2", tuple(hypotheses), tuple(promises))
+
+
+def _distance_promises(runs: list[Trajectory], limit: SaddleToSaddle, margin: float) -> list[Promise]:
+    """Return the distance of every run, from large to small α, and whether they fall."""
+    ordered = sorted(runs, key=lambda run: acceleration(run.initial))
+    distances = [distance_off_jumps(run, limit, margin) for run in ordered]
+    promises = [
+        Promise(f"distance off the jumps at ln(1/α) = {acceleration(run.initial):.6g}", 0.0, distance)
+        for run, distance in zip(ordered, distances, strict=True)
+    ]
+    falls = all(after < before for before, after in pairwise(distances))
+    # A distance at the accuracy of an integrator cannot fall further.
+    settled = distances[-1] <= 1e-6
+    kept = None if len(distances) < 2 else falls or settled
+    promises.append(Promise("these distances fall with α", distances[0], distances[-1], kept))
+    return promises
+
+
+def distance_off_jumps(trajectory: Trajectory, limit: SaddleToSaddle, margin: float) -> float:
+    """Return the largest ‖θ(τ ln 1/α) − θ_limit(τ)‖ over the plateaus, `margin` away from the jumps."""
+    factor = acceleration(trajectory.initial)
+    last = float(trajectory.times[-1]) / factor
+    edges = np.concatenate([[-margin], limit.jump_times[limit.jump_times < last], [last + margin]])
+    worst = 0.0
+    for jumps, (start, end) in enumerate(pairwise(edges)):
+        if end - start > 2 * margin:
+            resting = _parameters(limit.saddle(jumps))
+            for time in np.linspace(start + margin, end - margin, MOMENTS):
+                moved = _parameters(trajectory(min(float(time), last) * factor))
+                worst = max(worst, float(np.linalg.norm(moved - resting)))
+    return worst
+
+
+def acceleration(network: Network) -> float:
+    """Return ln(1/α) of a network at the start, α its largest |a_j|."""
+    if isinstance(network, LogScaledNetwork):
+        return network.acceleration
+    if not isinstance(network, ReLUNetwork):
+        raise InvalidInputError(
+            f"trajectory: must be that of a ReLU network, got one of a {type(network).__name__}"
+        )
+    return float(-np.log(np.abs(network.outer).max()))
+
+
+def _parameters(network: Network) -> Floats:
+    plain = network.to_relu() if isinstance(network, LogScaledNetwork) else network
+    assert isinstance(plain, ReLUNetwork)
+    return np.concatenate([plain.inner.ravel(), plain.outer])
+
+
+def theorem_3(
+    network: ReLUNetwork | LogScaledNetwork,
+    dataset: Dataset,
+    trajectory: Trajectory | None = None,
+    *,
+    limit: SaddleToSaddle | None = None,
+) -> Certificate:
+    """Certify that the end of Algorithm 1 has ‖θ_∞‖² = O(max|y|·√n), with high probability over the start.
+
+    The end is that of the trajectory, or else of the limit. A constant above ours (see above) leaves the
+    first promise open: the theorem's own is larger.
+    """
+    hypotheses = _start_hypotheses(network, dataset)
+    norm = None
+    if trajectory is not None:
+        norm = float(np.sum(_parameters(trajectory.final) ** 2))
+    elif limit is not None:
+        norm = limit.process.squared_norm
+    least, bound = min_squared_norm(dataset.targets), 2 * np.sqrt(2.0) * HALVING_RATIO
+    constant = None if norm is None else norm_constant(norm, dataset.targets)
+    ratio = None if norm is None or least == 0 else norm / least
+    promises = (
+        Promise(
+            "‖θ_∞‖²/(max|y|·√n) is bounded (with exact halving by)",
+            bound,
+            constant,
+            True if constant is not None and constant <= bound else None,
+        ),
+        Promise("‖θ_∞‖² is within a constant factor of the minimum (1 + √2 for equal labels)", None, ratio),
+    )
+    return Certificate("incremental/theorem-3", tuple(hypotheses), promises)
+
+
+def _start_hypotheses(network: ReLUNetwork | LogScaledNetwork, dataset: Dataset) -> list[Hypothesis]:
+    """Return Assumptions 1 to 3."""
+    if not isinstance(network, ReLUNetwork | LogScaledNetwork):
+        raise InvalidInputError(f"network: must be a ReLU network, got a {type(network).__name__}")
+    check_problem(network, dataset, log_scaled=True)
+    norms, outer = np.linalg.norm(network.inner, axis=1), np.abs(network.outer)
+    off = float(np.max(np.abs(outer - norms) / np.maximum(outer, norms).clip(1e-300)))
+    wrong = orthonormality(dataset.inputs)
+    return [
+        Hypothesis("Assumption 1: inputs are orthonormal, up to", wrong <= ORTHONORMAL, wrong, ORTHONORMAL),
+        Hypothesis(
+            "Assumption 2: ReLU with ReLU'(0) = 0; the leaky slope is", network.slope == 0, network.slope, 0
+        ),
+        Hypothesis("Assumption 3: |a_j| = ‖w_j‖, up to (relative)", off <= BALANCED, off, BALANCED),
+    ]
+
+
+def _mask_hypotheses(network: ReLUNetwork | LogScaledNetwork, dataset: Dataset) -> list[Hypothesis]:
+    """Return Assumption 4 (i) and the labels' part of (ii)."""
+    report = mask_report(mask_matrix(network, dataset), dataset.targets)
+    zeros = int(np.sum(dataset.targets == 0))
+    counted = (
+        ("Assumption 4 (i): points on which no neuron of their sign is active", len(report.lonely_points)),
+        ("Assumption 4 (i): neurons that can fit no point", len(report.idle_neurons)),
+        ("Assumption 4 (i): neurons with another one's mask", len(report.twins)),
+        ("Assumption 4 (ii): labels that are zero", zeros),
+    )
+    return [Hypothesis(name, number == 0, number, 0) for name, number in counted]

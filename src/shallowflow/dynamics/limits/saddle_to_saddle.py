@@ -1,0 +1,262 @@
+"""Saddle to saddle: the limit of gradient flow on orthonormal data as the start shrinks.
+
+[incremental] Algorithm 1.
+
+In accelerated time τ = t/ln(1/α) the norms are (1/α)^{ρ_j} with piecewise linear exponents ρ_j, and the
+network rests at a saddle until an exponent reaches zero; that neuron then fits, at once, all its points that
+are not fitted yet.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from shallowflow.arrays import Bools, Floats, FrozenArrays, Ints, non_negative, positive, shown
+from shallowflow.data.dataset import Dataset
+from shallowflow.dynamics.limits.corrections import jump_corrections, start_offsets
+from shallowflow.dynamics.outcome import Event, Outcome
+from shallowflow.dynamics.problem import check_problem
+from shallowflow.errors import InvalidInputError
+from shallowflow.landscape.min_norm import fitting_neuron
+from shallowflow.landscape.orthonormal import (
+    check_labels,
+    check_orthonormal,
+    first_of_kind,
+    mask_matrix,
+    neuron_signs,
+)
+from shallowflow.models.networks import LogScaledNetwork, ReLUNetwork
+
+TIE = 1e-12
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class JumpProcess(FrozenArrays):
+    """Algorithm 1 without its inputs: J jumps of m neurons on n points.
+
+    jump_times (J,) accelerated; neurons (J,), the first of its kind; fitted: the points of each jump;
+    exponents (J + 1, m): ρ at the start and right after each jump (twins carry their group's, a fitted
+    neuron 0); rates (J + 1, m): dρ/dτ on each plateau; losses (J + 1,); groups (m,): the first neuron with
+    the same mask; ties: jumps whose neuron was not the only one to reach zero; unfitted: points left at the
+    end.
+    """
+
+    jump_times: Floats
+    neurons: Ints
+    fitted: tuple[Ints, ...]
+    exponents: Floats
+    rates: Floats
+    losses: Floats
+    groups: Ints
+    ties: tuple[int, ...]
+    unfitted: Ints
+    squared_norm: float
+
+    @property
+    def interpolates(self) -> bool:
+        """Whether every point is fitted at the end."""
+        return not self.unfitted.size
+
+    @property
+    def gaps(self) -> Floats:
+        """Gap of each jump (J,): |ρ| of the next neuron that shares a point with the one that jumps.
+
+        The flow's parameters differ from the limit's by about α^gap; ∞ where no one shares a point.
+        """
+        found = np.full(len(self.neurons), np.inf)
+        for i, neuron in enumerate(self.neurons):
+            shares = (
+                (self.rates[i + 1] < self.rates[i]) & (self.groups != neuron) & (self.exponents[i + 1] < 0)
+            )
+            if shares.any():
+                found[i] = float(-self.exponents[i + 1][shares].max())
+        return found
+
+
+def jump_process(mask: Bools, targets: Floats) -> JumpProcess:
+    """Run Algorithm 1 on a mask matrix (n, m) and labels (n,): O(n·m), whatever the number of jumps.
+
+    γ_j = (1/n) √(Σ_{k ∈ M_j ∩ S} y_k²) over the unfitted points S; the next jump is that of the least
+    −ρ_j/γ_j. For data too large to hold their inputs; else call `saddle_to_saddle`.
+
+    Examples
+    --------
+    >>> process = jump_process(np.array([[True, True], [False, True]]), np.array([3.0, 4.0]))
+    >>> process.jump_times, process.neurons, process.interpolates
+    (array([0.4]), array([1]), True)
+    """
+    n, m = mask.shape
+    groups, squares = first_of_kind(mask), targets**2
+    alive = groups == np.arange(m)
+    left, rows = np.arange(n), mask
+    exponents, now = np.full(m, -1.0), 0.0
+    times, neurons, fitted, ties = list[float](), list[int](), list[Ints](), list[int]()
+    history, rates, losses, norm = [exponents[groups]], list[Floats](), [float(squares.sum()) / (2 * n)], 0.0
+    while True:
+        rate = np.where(alive, np.sqrt(squares[left] @ rows) / n, 0.0)
+        rates.append(rate[groups])
+        if not rate.any():
+            break
+        waits = np.full(m, np.inf)
+        np.divide(-exponents, rate, out=waits, where=rate > 0)
+        j = int(np.argmin(waits))
+        now += float(waits[j])
+        if np.sum(waits - waits[j] <= TIE * max(now, 1e-300)) > 1:
+            ties.append(len(times))
+        exponents = np.minimum(exponents + rate * waits[j], 0.0)
+        exponents[j], alive[j] = 0.0, False
+        now_fitted = rows[:, j]
+        times.append(now)
+        neurons.append(j)
+        fitted.append(left[now_fitted])
+        norm += 2.0 * float(np.sqrt(squares[left[now_fitted]].sum()))
+        left, rows = left[~now_fitted], rows[~now_fitted]
+        history.append(exponents[groups])
+        losses.append(float(squares[left].sum()) / (2 * n))
+    return JumpProcess(
+        np.array(times),
+        np.array(neurons, dtype=np.int64),
+        tuple(fitted),
+        np.array(history),
+        np.array(rates),
+        np.array(losses),
+        groups,
+        tuple(ties),
+        left,
+        norm,
+    )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SaddleToSaddle(FrozenArrays):
+    """The limit process of a network on orthonormal data: like a `Trajectory` in accelerated time.
+
+    process: jump times, neurons, fitted points, exponents, rates, ties, groups (see `JumpProcess`);
+    corrections C (J,): the flow from scale α jumps at τ_i + C_i/ln(1/α), up to terms that vanish faster;
+    shares (m,): the part of its group's squared norm that falls to each neuron.
+    """
+
+    process: JumpProcess
+    dataset: Dataset
+    signs: Floats
+    shares: Floats
+    corrections: Floats
+    outcome: Outcome
+
+    @property
+    def jump_times(self) -> Floats:
+        """Accelerated times of the jumps, (J,)."""
+        return self.process.jump_times
+
+    @property
+    def neurons(self) -> Ints:
+        """The neuron that jumps, (J,); the first of its group."""
+        return self.process.neurons
+
+    @property
+    def interpolates(self) -> bool:
+        """Whether the process ends at an interpolator."""
+        return self.process.interpolates
+
+    @property
+    def times(self) -> Floats:
+        """0 and the jump times, (J + 1,)."""
+        return np.concatenate([[0.0], self.jump_times])
+
+    @property
+    def losses(self) -> Floats:
+        """The loss ½·mean r² on each plateau, (J + 1,)."""
+        return self.process.losses
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """One "jump" per jump."""
+        return tuple(Event(t, "jump", int(j)) for t, j in zip(self.jump_times, self.neurons, strict=True))
+
+    @property
+    def final(self) -> ReLUNetwork:
+        """The network after the last jump."""
+        return self.saddle(len(self.neurons))
+
+    def saddle(self, jumps: int) -> ReLUNetwork:
+        """Return the saddle visited after that many jumps."""
+        inner = np.zeros((len(self.signs), self.dataset.dimension))
+        outer = np.zeros(len(self.signs))
+        for neuron, points in zip(self.neurons[:jumps], self.process.fitted[:jumps], strict=True):
+            weights, size = fitting_neuron(self.dataset.inputs[points], self.dataset.targets[points])
+            members = np.flatnonzero(self.process.groups == neuron)
+            root = np.sqrt(self.shares[members])
+            inner[members] = root[:, None] * weights
+            outer[members] = self.signs[members] * root * size
+        return ReLUNetwork(inner, outer)
+
+    def __call__(self, time: float) -> ReLUNetwork:
+        """Return the network at an accelerated time ≥ 0; at a jump, the one before it."""
+        return self.saddle(int(np.searchsorted(self.jump_times, non_negative(time, "time"))))
+
+    def predicted_times(self, acceleration: float) -> Floats:
+        """Return the flow's jump times from α = e^{−acceleration} to first order, τ + C/ln(1/α), (J,)."""
+        return self.jump_times + self.corrections / positive(acceleration, "acceleration")
+
+
+def saddle_to_saddle(network: ReLUNetwork | LogScaledNetwork, dataset: Dataset) -> SaddleToSaddle:
+    """Follow the jump process to which gradient flow tends as the start shrinks, [incremental] Algorithm 1.
+
+    The network gives directions and signs; its scale does not matter. The square loss is ½·mean. Neurons with
+    equal masks act as one, sharing its squared norm. Points on which no neuron of the right sign is active
+    are named by the outcome: they can never be fitted.
+
+    Examples
+    --------
+    >>> import shallowflow as sf
+    >>> data = sf.data.GENERATORS["orthonormal"](64, labels="positive", seed=0)
+    >>> net = sf.initialize.log_scaled(20, 64, log_scale=-700.0, seed=0)
+    >>> limit = sf.saddle_to_saddle(net, data)
+    >>> error = abs(limit.final(data.inputs) - data.targets).max()
+    >>> limit.interpolates, len(limit.neurons), bool(error < 1e-9)
+    (True, 6, True)
+    """
+    if not isinstance(network, ReLUNetwork | LogScaledNetwork):
+        raise InvalidInputError(f"network: must be a ReLUNetwork or LogScaledNetwork, got {shown(network)}")
+    check_problem(network, dataset, log_scaled=True)
+    if isinstance(network, ReLUNetwork) and (network.slope != 0 or network.scale != 1):
+        raise InvalidInputError(
+            f"network: needs slope 0 and scale 1, got {network.slope:g} and {network.scale:g}"
+        )
+    check_orthonormal(dataset, "saddle_to_saddle")
+    check_labels(dataset)
+    signs, mask = neuron_signs(network), mask_matrix(network, dataset)
+    process = jump_process(mask, dataset.targets)
+    norms = np.linalg.norm(network.inner, axis=1)
+    if np.any(norms == 0):
+        raise InvalidInputError(f"network: inner weights must not vanish, got 0 at index {np.argmin(norms)}")
+    sizes = np.log(norms) + (network.log_scales if isinstance(network, LogScaledNetwork) else 0.0)
+    directions = np.maximum(network.preactivations(dataset.inputs), 0.0) / norms[:, None]
+    offsets = sizes - sizes.max() + start_offsets(directions, signs, dataset.targets, mask)
+    shares, together = _shared(offsets, process.groups)
+    corrections = jump_corrections(
+        process.neurons, process.fitted, process.rates, together, mask, dataset.targets
+    )
+    return SaddleToSaddle(process, dataset, signs, shares, corrections, _outcome(process, mask))
+
+
+def _shared(offsets: Floats, groups: Ints) -> tuple[Floats, Floats]:
+    """Return each neuron's share of its group's squared norm, and the group's offset ½ ln Σ e^{2·offset}."""
+    weights = np.exp(2.0 * (offsets - offsets.max()))
+    totals = np.bincount(groups, weights=weights, minlength=len(groups))[groups]
+    return weights / totals, offsets.max() + 0.5 * np.log(totals)
+
+
+def _outcome(process: JumpProcess, mask: Bools) -> Outcome:
+    tied = "" if not process.ties else f" Ties (Assumption 4 (ii) fails) at jumps {list(process.ties)}."
+    if process.interpolates:
+        return Outcome("converged", f"interpolates after {len(process.neurons)} jumps.{tied}")
+    lonely = np.flatnonzero(~mask.any(axis=1))
+    return Outcome(
+        "stalled",
+        f"{len(lonely)} points can never be fitted, no neuron of their label's sign is active on them: "
+        f"{shown(lonely.tolist())}.{tied}",
+        "a wider network, or another seed.",
+    )

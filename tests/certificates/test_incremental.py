@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import shallowflow as sf
+from shallowflow.certificates.incremental import distance_off_jumps
+from shallowflow.landscape.orthonormal import mask_matrix, mask_report
+
+
+def problem(digits: float, seed: int = 0, width: int = 12) -> tuple[sf.LogScaledNetwork, sf.Dataset]:
+    data = sf.data.GENERATORS["orthonormal"](12, seed=seed)
+    return sf.initialize.log_scaled(width, 12, log_scale=-digits * np.log(10.0), seed=seed), data
+
+
+def flow(digits: float, until: float = 1.3) -> tuple[sf.Trajectory, sf.SaddleToSaddle]:
+    network, data = problem(digits, SEED)
+    limit = sf.saddle_to_saddle(network, data)
+    end = until * float(limit.jump_times[-1]) * network.acceleration
+    return sf.gradient_flow(network, data, until=end), limit
+
+
+SEED = next(
+    seed
+    for seed in range(100)
+    if mask_report(mask_matrix(*problem(10, seed)), problem(10, seed)[1].targets).holds
+    and sf.saddle_to_saddle(*problem(10, seed)).process.gaps.min() > 0.02
+)
+
+
+def test_the_flow_tends_to_the_limit_off_the_jumps() -> None:
+    network, data = problem(30, SEED)
+    runs, limit = [flow(digits)[0] for digits in (1000, 100, 3000)], flow(30)[1]
+    certificate = sf.certify("incremental/theorem-2", network, data, runs, limit=limit, margin=0.3)
+    assert certificate.holds
+    assert certificate.promises[-1].kept is True
+    assert [promise.bound for promise in certificate.promises[:-1]] == [0.0] * 3
+    observed = [promise.observed for promise in certificate.promises[:-1]]
+    assert observed == sorted(observed, reverse=True)  # type: ignore[type-var]
+    assert observed[-1] is not None
+    assert observed[-1] < 1e-6
+
+
+def test_the_distance_is_that_of_all_parameters() -> None:
+    """Before the first jump the limit rests at 0: the distance is the norm of the network, which grows."""
+    network, data = problem(5, SEED)
+    limit = sf.saddle_to_saddle(network, data)
+    end = 0.9 * float(limit.jump_times[0]) * network.acceleration
+    trajectory = sf.gradient_flow(network, data, until=end)
+    final = trajectory.final
+    assert isinstance(final, sf.LogScaledNetwork)
+    norm = np.sqrt(np.sum(final.to_relu().inner ** 2) + np.sum(final.to_relu().outer ** 2))
+    assert distance_off_jumps(trajectory, limit, 0.1) == pytest.approx(norm, rel=1e-9)
+
+
+def test_a_process_that_is_not_the_limit_breaks_the_promise() -> None:
+    network, data = problem(30, SEED)
+    other = sf.Dataset(data.inputs, np.sign(data.targets) * np.linspace(1.0, 3.0, 12))
+    wrong = sf.saddle_to_saddle(network, other)
+    runs = [flow(digits)[0] for digits in (300, 3000)]
+    certificate = sf.certify("incremental/theorem-2", network, data, runs, limit=wrong, margin=0.1)
+    assert certificate.promises[-1].observed is not None
+    assert certificate.promises[-1].observed > 0.1
+
+
+def test_hypotheses_that_fail_are_named() -> None:
+    network = sf.ReLUNetwork([[1.0, -1.0], [0.5, -0.5], [0.0, -1.0]], [1.0, 0.6, 1.0], slope=0.1)
+    data = sf.Dataset([[1.0, 0.0], [0.1, 1.0]], [1.0, 0.0])
+    certificate = sf.certify("incremental/theorem-2", network, data)
+    failing = {hypothesis.name[:30] for hypothesis in certificate.hypotheses if hypothesis.holds is False}
+    assert len(failing) >= 5
+    assert not certificate.holds
+    assert certificate.hypotheses[-1].holds is None
+    assert certificate.kept is None
+
+
+def test_one_trajectory_only_measures() -> None:
+    network, data = problem(30, SEED)
+    trajectory, limit = flow(30)
+    certificate = sf.certify("incremental/theorem-2", network, data, trajectory, limit=limit)
+    assert certificate.kept is None
+    assert certificate.promises[0].observed is not None
+
+
+def test_theorem_3_measures_constant_and_ratio() -> None:
+    network, data = problem(3000, SEED)
+    trajectory, limit = flow(3000)
+    by_limit = sf.certify("incremental/theorem-3", network, data, limit=limit)
+    by_flow = sf.certify("incremental/theorem-3", network, data, trajectory)
+    plain = limit.final
+    norm = float(np.sum(plain.inner**2) + np.sum(plain.outer**2))
+    constant = norm / (np.abs(data.targets).max() * np.sqrt(12))
+    assert by_limit.promises[0].observed == pytest.approx(constant, rel=1e-12)
+    assert by_flow.promises[0].observed == pytest.approx(constant, rel=1e-6)
+    y = data.targets
+    least = 2 * (np.sqrt(np.sum(y[y > 0] ** 2)) + np.sqrt(np.sum(y[y < 0] ** 2)))
+    assert by_limit.promises[1].observed == pytest.approx(norm / least, rel=1e-12)
+    assert by_limit.holds
+    assert sf.certify("incremental/theorem-3", network, data).kept is None

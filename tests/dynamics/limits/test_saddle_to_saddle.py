@@ -1,0 +1,209 @@
+"""Algorithm 1: beside a slow twin, by hand, and as the limit of the flow."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import shallowflow as sf
+from shallowflow.arrays import Bools, Floats
+from shallowflow.dynamics.limits.saddle_to_saddle import jump_process
+from tests.dynamics.limits.problems import Comparison, compare
+
+ENOUGH = 16.0
+"""gap × ln(1/α) from which order, fitted sets and parameters (to 1e-6) are those of the limit."""
+
+
+def by_sets(mask: Bools, targets: Floats) -> list[tuple[float, int, set[int]]]:
+    """Algorithm 1 with Python sets, one neuron at a time, twins kept (they tie; the first wins)."""
+    n, m = mask.shape
+    left, rho, waiting, now = set(range(n)), [-1.0] * m, set(range(m)), 0.0
+    jumps: list[tuple[float, int, set[int]]] = []
+    while True:
+        own = {j: {k for k in left if mask[k, j]} for j in waiting}
+        rate = {j: sum(targets[k] ** 2 for k in own[j]) ** 0.5 / n for j in waiting if own[j]}
+        if not rate:
+            return jumps
+        j = min(rate, key=lambda i: (-rho[i] / rate[i], i))
+        wait = -rho[j] / rate[j]
+        now += wait
+        for i, growth in rate.items():
+            rho[i] += growth * wait
+        jumps.append((now, j, own[j]))
+        waiting.remove(j)
+        left -= own[j]
+
+
+@given(n=st.integers(1, 12), m=st.integers(1, 8), seed=st.integers(0, 10_000))
+@settings(deadline=None, derandomize=True, max_examples=60)
+def test_the_process_is_that_of_the_slow_twin(n: int, m: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    targets, signs = rng.standard_normal(n), rng.choice([-1.0, 1.0], m)
+    mask = (rng.random((n, m)) < 0.5) & (signs * targets[:, None] > 0)
+    process, slow = jump_process(mask, targets), by_sets(mask, targets)
+    np.testing.assert_allclose(process.jump_times, [time for time, _, _ in slow], rtol=1e-12)
+    assert process.neurons.tolist() == [j for _, j, _ in slow]
+    assert [set(points.tolist()) for points in process.fitted] == [points for _, _, points in slow]
+    done = set().union(*(points for _, _, points in slow))
+    assert set(process.unfitted.tolist()) == set(range(n)) - done
+    norm = sum(2 * np.sqrt(sum(targets[k] ** 2 for k in points)) for _, _, points in slow)
+    assert process.squared_norm == pytest.approx(norm)
+
+
+def by_hand() -> tuple[sf.ReLUNetwork, sf.Dataset]:
+    """Neuron 0 sees points 0 and 1, neuron 1 points 1 and 2, neuron 2 (negative) point 3."""
+    inner = [[1.0, 1.0, -1.0, -1.0], [-1.0, 1.0, 1.0, -1.0], [1.0, 1.0, 1.0, 1.0]]
+    return sf.ReLUNetwork(inner, [2.0, 2.0, -2.0]), sf.Dataset(np.eye(4), [3.0, 4.0, 2.0, -1.0])
+
+
+def test_three_neurons_by_hand() -> None:
+    """Rates 5/4, √20/4, 1/4; after the first jump, at 4/5, neuron 1 has only point 2 left, rate 2/4."""
+    network, data = by_hand()
+    limit = sf.saddle_to_saddle(network, data)
+    at_first = -1.0 + np.sqrt(20) / 4 * 0.8
+    second = 0.8 - at_first / 0.5
+    np.testing.assert_allclose(limit.jump_times, [0.8, second, 4.0], rtol=1e-14)
+    assert limit.neurons.tolist() == [0, 1, 2]
+    assert [points.tolist() for points in limit.process.fitted] == [[0, 1], [2], [3]]
+    np.testing.assert_allclose(limit.process.exponents[1], [0.0, at_first, -0.8], rtol=1e-13)
+    np.testing.assert_allclose(limit.process.rates[1], [0.0, 0.5, 0.25], rtol=1e-14)
+    np.testing.assert_allclose(limit.losses, [30 / 8, 5 / 8, 1 / 8, 0.0], atol=1e-14)
+    np.testing.assert_allclose(limit.process.gaps, [-at_first, np.inf, np.inf], rtol=1e-13)
+    np.testing.assert_allclose(limit.final(data.inputs), data.targets, rtol=1e-14)
+    np.testing.assert_allclose(limit.final.outer, [np.sqrt(5.0), np.sqrt(2.0), -1.0], rtol=1e-14)
+    norms = np.linalg.norm(limit.final.inner, axis=1)
+    np.testing.assert_allclose(norms, np.abs(limit.final.outer), rtol=1e-14)
+    assert limit.process.squared_norm == pytest.approx(2 * (5 + 2 + 1))
+    assert limit.interpolates
+    assert limit.outcome.status == "converged"
+    assert [(event.kind, event.neuron) for event in limit.events] == [("jump", 0), ("jump", 1), ("jump", 2)]
+
+
+def test_the_network_in_time_is_constant_between_jumps() -> None:
+    network, data = by_hand()
+    limit = sf.saddle_to_saddle(network, data)
+    assert not limit(0.79).outer.any()
+    assert limit(0.8) == limit.saddle(0)
+    assert limit(0.81) == limit.saddle(1)
+    assert limit(100.0) == limit.final
+
+
+def test_the_scale_of_the_network_does_not_matter() -> None:
+    network, data = by_hand()
+    tiny = sf.LogScaledNetwork(network.inner, network.outer, np.full(3, -5000.0))
+    first, second = sf.saddle_to_saddle(network, data), sf.saddle_to_saddle(tiny, data)
+    np.testing.assert_array_equal(first.jump_times, second.jump_times)
+    np.testing.assert_allclose(first.corrections, second.corrections, rtol=1e-12)
+
+
+def test_twins_share_the_norm_of_one_neuron_as_the_flow_does() -> None:
+    inner = np.array([[0.8, 0.1, -0.3], [0.2, 0.9, -0.1], [-0.5, -0.5, 0.6]])
+    inner /= np.linalg.norm(inner, axis=1, keepdims=True)
+    network = sf.LogScaledNetwork(inner, np.ones(3), [-3000.0, -3000.5, -3000.0])
+    data = sf.Dataset(np.eye(3), [1.0, 2.0, 0.5])
+    limit = sf.saddle_to_saddle(network, data)
+    assert limit.process.groups.tolist() == [0, 0, 2]
+    assert limit.neurons.tolist() == [0, 2]
+    until = 1.2 * float(limit.jump_times[-1]) * network.acceleration
+    final = sf.gradient_flow(network, data, until=until, tolerance=1e-10).final
+    assert isinstance(final, sf.LogScaledNetwork)
+    np.testing.assert_allclose(final.to_relu().inner, limit.final.inner, atol=1e-9)
+    np.testing.assert_allclose(final.to_relu().outer, limit.final.outer, atol=1e-9)
+    assert 0.1 < limit.shares[1] < 0.9
+
+
+def test_ties_are_reported() -> None:
+    network = sf.ReLUNetwork([[1.0, -1.0], [-1.0, 1.0]], [1.0, 1.0])
+    limit = sf.saddle_to_saddle(network, sf.Dataset(np.eye(2), [1.0, 1.0]))
+    assert limit.process.ties == (0,)
+    assert "Ties" in limit.outcome.message
+
+
+def test_points_without_a_neuron_are_named() -> None:
+    limit = sf.saddle_to_saddle(sf.ReLUNetwork([[1.0, -1.0]], [1.0]), sf.Dataset(np.eye(2), [1.0, 1.0]))
+    assert limit.process.unfitted.tolist() == [1]
+    assert not limit.interpolates
+    assert limit.outcome.status == "stalled"
+    assert "[1]" in limit.outcome.message
+
+
+@pytest.mark.parametrize(
+    ("inputs", "targets", "message"),
+    [
+        (np.eye(2), [1.0, 0.0], "labels must not be zero, got 1 zero labels, the first at index 1"),
+        ([[1.0, 0.0], [0.1, 1.0]], [1.0, 1.0], "needs orthonormal inputs, got inner products wrong by 0.1"),
+        ([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]], [1.0, 1.0], "inputs must have the network's dimension 2"),
+    ],
+)
+def test_wrong_data_are_refused(inputs: Floats, targets: list[float], message: str) -> None:
+    with pytest.raises(sf.InvalidInputError, match=message):
+        sf.saddle_to_saddle(sf.ReLUNetwork([[1.0, 1.0]], [1.0]), sf.Dataset(inputs, targets))
+
+
+@pytest.mark.parametrize(
+    ("network", "message"),
+    [
+        (sf.ReLUNetwork([[1.0, 1.0]], [0.0]), "outer weights must not be zero, got 0 at index 0"),
+        (sf.ReLUNetwork([[0.0, 0.0]], [1.0]), "inner weights must not vanish, got 0 at index 0"),
+        (sf.ReLUNetwork([[1.0, 1.0]], [1.0], slope=0.1), "needs slope 0 and scale 1"),
+        (sf.KnotNetwork([0.0], [1.0]), "must be a ReLUNetwork or LogScaledNetwork"),
+    ],
+)
+def test_wrong_networks_are_refused(network: sf.ReLUNetwork, message: str) -> None:
+    with pytest.raises(sf.InvalidInputError, match=message):
+        sf.saddle_to_saddle(network, sf.Dataset(np.eye(2), [1.0, 1.0]))
+
+
+def test_a_hundred_thousand_points() -> None:
+    rng = np.random.default_rng(0)
+    n, m = 100_000, 65
+    targets, signs = rng.standard_normal(n), rng.choice([-1.0, 1.0], m)
+    process = jump_process((rng.random((n, m)) < 0.5) & (signs * targets[:, None] > 0), targets)
+    assert process.interpolates
+    assert sorted(np.concatenate(process.fitted).tolist()) == list(range(n))
+    assert np.all(np.diff(process.jump_times) > 0)
+
+
+def judge(runs: list[list[Comparison]]) -> list[float]:
+    """Check what must hold of every problem; return the slopes of time error against ln(1/α)."""
+    slopes = []
+    for problem in runs:
+        for run in problem:
+            if run.gap * run.acceleration >= ENOUGH:
+                assert run.parameter_error < 1e-6
+                assert run.corrected_error < 1e-4 * run.time_error
+        errors = np.array([run.time_error for run in problem])
+        if np.isfinite(errors).all():
+            ln = np.log([run.acceleration for run in problem])
+            slopes.append(float(np.polyfit(ln, np.log(errors), 1)[0]))
+    return slopes
+
+
+def test_the_flow_tends_to_the_limit() -> None:
+    slopes = judge([[compare(seed, digits) for digits in (30, 300, 3000)] for seed in range(6)])
+    assert len(slopes) >= 5
+    assert np.median(slopes) == pytest.approx(-1.0, abs=0.05)
+
+
+@pytest.mark.slow
+def test_the_flow_tends_to_the_limit_on_200_problems() -> None:
+    scales = (30, 100, 300, 1000, 3000)
+    slopes = judge([[compare(seed, digits) for digits in scales] for seed in range(200)])
+    low, middle, high = np.percentile(slopes, [10, 50, 90])
+    print(f"slopes of {len(slopes)} problems: median {middle:.4f}, 10–90 % [{low:.3f}, {high:.3f}]")
+    assert len(slopes) > 150
+    assert middle == pytest.approx(-1.0, abs=0.02)
+    assert low > -1.15
+    assert high < -0.85
+
+
+def test_parameters_err_by_the_power_of_the_gap() -> None:
+    """ln(error) falls with ln(1/α) at the slope −gap: measured where error is neither large nor rounding."""
+    for seed, digits in ((8, (50, 100)), (13, (3000, 6000)), (16, (500, 1000))):
+        first, second = (compare(seed, d) for d in digits)
+        assert 1e-9 < second.parameter_error < first.parameter_error < 0.3
+        fall = np.log(first.parameter_error / second.parameter_error)
+        exponent = fall / (second.acceleration - first.acceleration)
+        assert exponent == pytest.approx(first.gap, rel=0.1)

@@ -1,0 +1,46 @@
+"""The explicit step, beside SciPy's DOP853."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.integrate import DOP853
+
+from shallowflow.arrays import Floats
+from shallowflow.kernels.log_step import STAGES, error_norm, step, velocity
+
+RNG = np.random.default_rng(5)
+SIGNS, TARGETS = np.array([1.0, -1.0, 1.0]), RNG.standard_normal(4)
+ON = RNG.random((3, 4)) < 0.7
+STATE = np.column_stack([[-0.5, -0.2, -1.0], np.where(ON, RNG.random((3, 4)), 0.0)])
+FIXED, RESIDUAL, RATE = np.array([False, True, False, False]), np.array([9.0, 0.3, 9.0, 9.0]), 0.25
+
+
+def by_numpy(state: Floats) -> Floats:
+    rho, g = state[:, 0], np.where(ON, state[:, 1:], 0.0)
+    residual = np.where(FIXED, RESIDUAL, TARGETS - (SIGNS * np.exp(2 * rho)) @ g)
+    growth = SIGNS * RATE * (g @ residual)
+    turn = np.where(ON, SIGNS[:, None] * RATE * residual - g * growth[:, None], 0.0)
+    return np.column_stack([growth, turn])
+
+
+def test_the_velocity_is_that_of_the_paper() -> None:
+    out, work = np.empty_like(STATE), np.empty(4)
+    velocity(STATE, ON, SIGNS, TARGETS, RESIDUAL, FIXED, RATE, work, out)
+    np.testing.assert_allclose(out, by_numpy(STATE), rtol=1e-14, atol=1e-16)
+
+
+def test_a_step_and_its_error_are_those_of_scipy() -> None:
+    h = 0.7
+    stages, new, work = np.empty((STAGES + 1, *STATE.shape)), np.empty_like(STATE), np.empty(4)
+    velocity(STATE, ON, SIGNS, TARGETS, RESIDUAL, FIXED, RATE, work, stages[0])
+    step(STATE, ON, SIGNS, TARGETS, RESIDUAL, FIXED, RATE, h, work, stages, new)
+    solver = DOP853(
+        lambda _, y: by_numpy(y.reshape(STATE.shape)).ravel(), 0.0, STATE.ravel(), h, first_step=h, rtol=1e-3
+    )
+    solver.step()
+    assert solver.t == h
+    np.testing.assert_allclose(new.ravel(), solver.y, rtol=1e-13, atol=1e-15)
+    np.testing.assert_allclose(stages[STAGES].ravel(), solver.f, rtol=1e-12, atol=1e-15)
+    scipy_norm = solver._estimate_error_norm(solver.K, h, np.full(STATE.size, 1e-6))
+    mine = error_norm(stages, h, 1e-6) * np.sqrt(len(STATE) / STATE.size)
+    np.testing.assert_allclose(mine, scipy_norm, rtol=1e-7)
