@@ -72,9 +72,7 @@ def test_gram_is_that_of_steps_minus_a_diagonal_where_windows_are_apart(width: i
     H0 = 1.0 - np.maximum.outer(places, places)
     diagonal = np.diag(np.concatenate([[0.0], np.full(width, 5 / 56)]))
     np.testing.assert_allclose(H, H0 - eta * diagonal, atol=1e-15)
-    np.testing.assert_allclose(
-        landscape.feature_gram(sf.StepNetwork(u, np.zeros(width))), H0, atol=1e-15
-    )
+    np.testing.assert_allclose(landscape.feature_gram(sf.StepNetwork(u, np.zeros(width))), H0, atol=1e-15)
 
 
 @settings(deadline=None, derandomize=True, max_examples=60)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from shallowflow.certificates import early_alignment, plateau
+from shallowflow.certificates import early_alignment, plateau, two_timescale
 from shallowflow.certificates.certificate import Certificate, Hypothesis, Promise
 from shallowflow.errors import InvalidInputError
 
@@ -20,6 +20,13 @@ CERTIFICATES: dict[str, Callable[..., Certificate]] = {
     "early_alignment/theorem-2": early_alignment.theorem_2,
     "early_alignment/theorem-3": early_alignment.theorem_3,
     "early_alignment/theorem-4": early_alignment.theorem_4,
+    "two_timescale/definition-2": two_timescale.definition_2,
+    "two_timescale/lemma-10": two_timescale.lemma_10,
+    "two_timescale/prop-1": two_timescale.prop_1,
+    "two_timescale/prop-3": two_timescale.prop_3,
+    "two_timescale/prop-4": two_timescale.prop_4,
+    "two_timescale/theorem-1": two_timescale.theorem_1,
+    "two_timescale/theorem-2": two_timescale.theorem_2,
 }
 
 

@@ -41,6 +41,7 @@ from shallowflow.landscape.stationarity import (
     stationarity,
     trap,
 )
+from shallowflow.landscape.step_class import Goodness, StepClass, goodness, step_class
 from shallowflow.landscape.subgradient import minimal_gates
 
 __all__ = [
@@ -52,6 +53,7 @@ __all__ = [
     "ExitCondition",
     "ExtremalVector",
     "ExtremalVectors",
+    "Goodness",
     "LeastSquares",
     "Nature",
     "NeuronAlignment",
@@ -60,6 +62,7 @@ __all__ = [
     "RegressionLines",
     "SpuriousConditions",
     "Stationarity",
+    "StepClass",
     "Trap",
     "alignment_threshold",
     "balance",
@@ -73,6 +76,7 @@ __all__ = [
     "feature_gram",
     "feature_moments",
     "fully_trained",
+    "goodness",
     "least_squares",
     "minimal_gates",
     "minimal_subgradient",
@@ -89,6 +93,7 @@ __all__ = [
     "separation",
     "spurious_conditions",
     "stationarity",
+    "step_class",
     "to_knots",
     "trap",
     "well_separated",
