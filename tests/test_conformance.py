@@ -13,7 +13,7 @@ import pytest
 import shallowflow as sf
 from shallowflow.certificates import CERTIFICATES, Certificate, certify
 from shallowflow.data.generators import GENERATORS
-from shallowflow.dynamics import adam, descent_engines, flow
+from shallowflow.dynamics import adam, descent_engines, flow, stochastic
 from shallowflow.dynamics.path import flatten
 from shallowflow.experiments import DEMO, EXPERIMENTS, PAPERS
 from shallowflow.experiments.experiment import SCALES, Experiment
@@ -37,11 +37,23 @@ PROBLEMS: dict[type[Network], tuple[Network, sf.Dataset]] = {
         sf.initialize.log_scaled(6, 9, log_scale=-1.5, seed=3),
         sf.Dataset(GENERATORS["orthonormal"](9, seed=3).inputs, LABELS),
     ),
+    sf.AdditiveStepNetwork: (
+        sf.initialize.uniform_cuboids(3, 2, sharpness=0.2, outer_range=(-1.0, 1.0), seed=3),
+        sf.Dataset(np.column_stack([0.5 + 0.5 * LINE, LINE**2]), LABELS),
+    ),
 }
+TRAINED: dict[str, type[Network]] = {
+    "plateau": sf.KnotNetwork,
+    "early_alignment": sf.ReLUNetwork,
+    "two_timescale": sf.StepNetwork,
+}
+"""The network that a paper's certificates speak about; those of steps take a target instead of data."""
+STEPS = sf.PiecewiseConstant([0.3, 0.6], [1.0, -1.0, 2.0])
 LOSSES: dict[str, Loss] = {
     "mean": sf.SquareLoss(),
     "sum": sf.SquareLoss(reduction="sum"),
     "logistic": sf.LogisticLoss(),
+    "norm": sf.NormLoss(),
 }
 FLOWING = tuple(network for network in NETWORKS if network not in (sf.StepNetwork, sf.LogScaledNetwork))
 """Those with a flow for every loss: that of a LogScaledNetwork is for the square loss."""
@@ -64,6 +76,8 @@ INITIALISATION_ARGUMENTS: dict[str, dict[str, Any]] = {
     "grouped": {"inputs": ORTHONORMAL.inputs, "targets": ORTHONORMAL.targets, "width": 2},
     "he_knots": {"width": 5},
     "uniform_positions": {"width": 5, "sharpness": 0.1},
+    "uniform_cuboids": {"width": 5, "dimension": 2, "sharpness": 0.1},
+    "uniform_knots": {"width": 5},
 }
 INITIALISATIONS: dict[str, Callable[..., Network]] = {
     name: function
@@ -132,7 +146,7 @@ def test_descent_of_every_network_with_every_loss(kind: type[Network], loss: str
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("kind", FLOWING, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", NETWORKS, ids=lambda kind: kind.__name__)
 def test_flow_of_every_network_with_every_loss(kind: type[Network], loss: str, tmp_path: Path) -> None:
     network, dataset = PROBLEMS[kind]
     trajectory = sf.gradient_flow(network, dataset, until=0.4, loss=LOSSES[loss])
@@ -195,11 +209,21 @@ def test_every_engine_of_the_flow_follows_the_same_path(engine: str) -> None:
     assert [event.kind for event in trajectory.events] == [event.kind for event in reference.events]
 
 
+@pytest.mark.parametrize("engine", [e for e in stochastic.ENGINES if e != "dense"])
+def test_every_compiled_engine_of_stochastic_descent_makes_the_same_steps(engine: str) -> None:
+    network, _ = PROBLEMS[sf.StepNetwork]
+    reference = sf.stochastic_descent(network, STEPS, step=1e-3, steps=3000, noise=0.5, engine="plain")
+    trajectory = sf.stochastic_descent(network, STEPS, step=1e-3, steps=3000, noise=0.5, engine=engine)
+    assert named(engine, trajectory)
+    np.testing.assert_allclose(flatten(trajectory.final), flatten(reference.final), atol=1e-12)
+    np.testing.assert_allclose(trajectory.losses, reference.losses, rtol=1e-10)
+
+
 @pytest.mark.parametrize("theorem", CERTIFICATES)
 def test_every_certificate_speaks_about_a_network_and_its_data(theorem: str) -> None:
-    trained = sf.KnotNetwork if theorem.startswith("plateau/") else sf.ReLUNetwork
+    trained = TRAINED[theorem.split("/")[0]]
     network, dataset = PROBLEMS[trained]
-    certificate = certify(theorem, network, dataset)
+    certificate = certify(theorem, network, STEPS if trained is sf.StepNetwork else dataset)
     assert isinstance(certificate, Certificate)
     assert certificate.theorem == theorem
     assert theorem.split("/")[0] in PAPERS

@@ -265,5 +265,5 @@ def test_bad_input_is_named() -> None:
     network, dataset = random_problem(0)
     with pytest.raises(sf.InvalidInputError, match="until: must be > 0, got -1"):
         sf.gradient_flow(network, dataset, until=-1.0)
-    with pytest.raises(sf.InvalidInputError, match="ReLUNetwork or a KnotNetwork, got a StepNetwork"):
-        sf.gradient_flow(sf.StepNetwork([0.5], [1.0], 0.0, 0.1), sf.Dataset([[0.5]], [1.0]), until=1.0)
+    with pytest.raises(sf.InvalidInputError, match="sharpness must be > 0"):
+        sf.gradient_flow(sf.StepNetwork([0.5], [1.0]), sf.Dataset([[0.5]], [1.0]), until=1.0)

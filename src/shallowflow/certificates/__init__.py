@@ -9,6 +9,7 @@ from shallowflow.certificates import (
     early_alignment,
     incremental,
     plateau,
+    two_timescale,
     weak_interaction,
     weak_interaction_collapse,
     weak_interaction_groups,
@@ -35,6 +36,13 @@ CERTIFICATES: dict[str, Callable[..., Certificate]] = {
     "weak_interaction/prop-3": weak_interaction_collapse.proposition_3,
     "incremental/theorem-2": incremental.theorem_2,
     "incremental/theorem-3": incremental.theorem_3,
+    "two_timescale/definition-2": two_timescale.definition_2,
+    "two_timescale/lemma-10": two_timescale.lemma_10,
+    "two_timescale/prop-1": two_timescale.prop_1,
+    "two_timescale/prop-3": two_timescale.prop_3,
+    "two_timescale/prop-4": two_timescale.prop_4,
+    "two_timescale/theorem-1": two_timescale.theorem_1,
+    "two_timescale/theorem-2": two_timescale.theorem_2,
 }
 
 

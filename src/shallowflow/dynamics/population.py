@@ -28,12 +28,14 @@ def population_flow(
     record: Record | None = None,
     tolerance: float = 1e-8,
     stop: float = 0.0,
+    stiff: bool = False,
     progress: Progress | None = None,
 ) -> Trajectory:
     """Follow a' = −speed·∇_a L, u' = −speed·epsilon·∇_u L with L = ½∫(f − f*)² over [0, 1], exactly.
 
     The gradient flow (1) of [two_timescale], the limit of `stochastic_descent` for small steps. Slow time is
-    τ = epsilon·t. The run ends early, converged, when ‖∇L‖ ≤ `stop`.
+    τ = epsilon·t. The run ends early, converged, when ‖∇L‖ ≤ `stop`. `stiff` integrates by LSODA instead of
+    an explicit method: faster once neurons have settled at jumps, where rates are of order ε s²/η.
 
     Examples
     --------
@@ -57,7 +59,12 @@ def population_flow(
         return np.concatenate([np.ravel(parts[name]) for name in now.PARAMETERS])
 
     engine = SmoothFlow(
-        flatten(network), gradient, rates, tolerance=tolerance, stop=non_negative(stop, "stop")
+        flatten(network),
+        gradient,
+        rates,
+        tolerance=tolerance,
+        stop=non_negative(stop, "stop"),
+        stiff=stiff,
     )
     recorder = PathRecorder(
         network, loss_against(target), checked_record(record, dense_record(network)), until

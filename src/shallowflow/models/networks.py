@@ -23,6 +23,7 @@ from shallowflow.arrays import (
     unit_interval,
     vector,
 )
+from shallowflow.errors import InvalidInputError
 from shallowflow.models.activation import CubicStep, LeakyReLU
 from shallowflow.models.base import OUTER_LAYER, BaseNetwork, Parameters, inputs_of
 from shallowflow.models.log_scaled import LogScaledNetwork

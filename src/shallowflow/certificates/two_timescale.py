@@ -1,0 +1,318 @@
+"""Certificates of [two_timescale], Marion & Berthier 2023: Def. 2, Lemma 10, Props 1, 3 and 4, Theorems 1
+and 2.
+
+Every function takes a `StepNetwork` (the start) and a `PiecewiseConstant` target; where a promise can be
+seen in a run, also its trajectory: of `two_timescale_limit` for Prop. 3 and Thm 2, of `population_flow` for
+Prop. 4 and Thm 1. The constants are those of the proofs (C_1 = 2⁻²¹, C_2 = 2⁻³⁶, C = 2⁻¹⁹). They are tiny:
+hypotheses on η and ε name the factor by which a run misses them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from shallowflow.arrays import Floats, count, positive
+from shallowflow.certificates.certificate import Certificate, Hypothesis, Promise
+from shallowflow.data.targets import PiecewiseConstant
+from shallowflow.dynamics.trajectory import Trajectory
+from shallowflow.errors import InvalidInputError
+from shallowflow.landscape.population import (
+    best_outer,
+    check_steps,
+    feature_gram,
+    separation,
+    step_loss,
+    well_separated,
+)
+from shallowflow.landscape.step_class import Goodness, StepClass, fewest_per_piece, goodness, step_class
+from shallowflow.models.networks import StepNetwork
+
+C_1, C_2, C = 2.0**-21, 2.0**-36, 2.0**-19
+
+
+def definition_2(
+    network: StepNetwork, target: PiecewiseConstant, *, distance: float | None = None
+) -> Certificate:
+    """Certify that positions are D-good, with margins; distance: D, that of Prop. 3 by default."""
+    known = _class_of(network, target)
+    wanted = _recovery_distance(network, known) if distance is None else positive(distance, "distance")
+    found = goodness(network, target)
+    promise = Promise("the positions are D-good for every D up to", _largest_distance(found))
+    return Certificate("two_timescale/definition-2", _good(found, wanted), (promise,))
+
+
+def lemma_10(
+    network: StepNetwork,
+    target: PiecewiseConstant,
+    *,
+    delta: float = 0.1,
+    samples: int = 1000,
+    seed: int = 0,
+) -> Certificate:
+    """Certify that uniform positions are D-good with probability 1 − δ, D = δ/(6(m+1)²), beside a Monte
+    Carlo.
+
+    The network gives the width and η; `samples` draws of positions are tried.
+    """
+    known, m = _class_of(network, target), network.width
+    delta, distance = _delta(delta), _lemma_distance(_delta(delta), m)
+    rng, good = np.random.default_rng(count(seed, "seed", 0)), 0
+    for _ in range(count(samples, "samples")):
+        drawn = network.moved({"positions": rng.random(m)})
+        good += goodness(drawn, target).good(distance)
+    share = good / samples
+    needed = 1.0 - delta
+    promise = Promise(
+        "uniform positions are D-good with a probability of at least", needed, share, share >= needed
+    )
+    return Certificate("two_timescale/lemma-10", (_wide(m, known, delta),), (promise,))
+
+
+def prop_1(network: StepNetwork, target: PiecewiseConstant) -> Certificate:
+    """Certify that H(u) is positive definite: its least eigenvalue is at least Δ(u)/8 for u ∈ 𝒰."""
+    check_steps(network, target)
+    gap = separation(network)
+    inside = Hypothesis("u ∈ 𝒰: Δ(u) > 2η", well_separated(network), gap, 2.0 * network.sharpness)
+    least = float(np.linalg.eigvalsh(feature_gram(network))[0])
+    statement = "the least eigenvalue of the Hessian in the weights is at least"
+    return Certificate(
+        "two_timescale/prop-1", (inside,), (Promise(statement, gap / 8.0, least, least >= gap / 8.0),)
+    )
+
+
+def prop_3(
+    network: StepNetwork, target: PiecewiseConstant, trajectory: Trajectory | None = None
+) -> Certificate:
+    """Certify that the two-timescale limit brings a neuron within η of every jump by T = 6/(Δf)²."""
+    known = _class_of(network, target)
+    found = goodness(network, target)
+    wanted, until = _recovery_distance(network, known), known.slow_time
+    far = None if trajectory is None else _farthest(_at(trajectory, until), target)
+    kept = None if far is None else far < network.sharpness
+    promises = (
+        Promise("the limit stays in 𝒰 at least until τ =", until, *_time_in_domain(trajectory, until)),
+        Promise("then every jump has a neuron closer than η", network.sharpness, far, kept),
+    )
+    return Certificate("two_timescale/prop-3", _good(found, wanted), promises)
+
+
+def prop_4(
+    network: StepNetwork,
+    target: PiecewiseConstant,
+    trajectory: Trajectory | None = None,
+    *,
+    epsilon: float | None = None,
+) -> Certificate:
+    """Certify that the weights follow a*(u): ‖a − a*‖ ≤ 3M√(m+1) exp(−Dt/16) + 2¹⁷M³(m+1)³ε/D².
+
+    Without a trajectory D is 2Δ(u) at the start; with one (of `population_flow`), twice the least Δ(u) on the
+    way. The bound is checked at every recorded time; the promise names the time at which it is tightest.
+    """
+    known, m = _class_of(network, target), network.width
+    networks = [(0.0, network)] if trajectory is None else _recorded(trajectory)
+    distance = 2.0 * min(separation(now) for _, now in networks)
+    fewest = min(fewest_per_piece(now.positions, target) for _, now in networks)
+    allowed = 2.0**-16 * distance**2 / known.bound**2 / (m + 1) ** 2.5
+    silent = float(np.abs(network.outer).max() + np.abs(network.offset))
+    hypotheses = (
+        Hypothesis("the weights start at zero", silent == 0, silent, 0.0),
+        Hypothesis("at least 2 positions on every piece, always", fewest >= 2, fewest, 2),
+        Hypothesis("D ≥ 32η", distance >= 32 * network.sharpness, distance, 32 * network.sharpness),
+        _at_most("ε", epsilon, allowed),
+    )
+    statement = "‖a − a*‖ is at most (where the bound is tightest)"
+    if epsilon is None or trajectory is None:
+        return Certificate("two_timescale/prop-4", hypotheses, (Promise(statement),))
+    bound, observed = _tightest(networks, target, known, distance, positive(epsilon, "epsilon"))
+    promise = Promise(statement, bound, observed, observed <= bound)
+    return Certificate("two_timescale/prop-4", hypotheses, (promise,))
+
+
+def theorem_1(
+    network: StepNetwork,
+    target: PiecewiseConstant,
+    trajectory: Trajectory | None = None,
+    *,
+    epsilon: float | None = None,
+    delta: float = 0.1,
+    error: float = 0.01,
+) -> Certificate:
+    """Certify recovery by the gradient flow (1): ∫|f* − f|² ≤ ξ at T = 6/(ε(Δf)²), with probability 1 − δ.
+
+    epsilon: of the run; delta, error: δ and ξ of the theorem. Positions are taken to be drawn uniformly.
+    """
+    known, m, delta = _class_of(network, target), network.width, _delta(delta)
+    xi, size = positive(error, "error"), (network.width + 1.0)
+    q_1 = C_1 / (known.bound**2 * size) * min(delta**2 * known.jump**2 / size**4, xi)
+    q_2 = C_2 * delta**2 / (known.bound**4 * size**8.5) * min(delta * known.jump**2 / size, xi)
+    silent = float(np.abs(network.outer).max() + np.abs(network.offset))
+    hypotheses = (
+        _wide(m, known, delta),
+        Hypothesis("the weights start at zero", silent == 0, silent, 0.0),
+        _at_most("η", network.sharpness, q_1),
+        _at_most("ε", epsilon, q_2),
+    )
+    until = None if epsilon is None else known.slow_time / positive(epsilon, "epsilon")
+    promise = _recovery(trajectory, until, target, xi)
+    return Certificate("two_timescale/theorem-1", hypotheses, promise)
+
+
+def theorem_2(
+    network: StepNetwork,
+    target: PiecewiseConstant,
+    trajectory: Trajectory | None = None,
+    *,
+    delta: float = 0.1,
+    error: float = 0.01,
+) -> Certificate:
+    """Certify recovery by the two-timescale limit (8): ∫|f* − f|² ≤ ξ at τ = 6/(Δf)², as in `theorem_1`."""
+    known, m, delta = _class_of(network, target), network.width, _delta(delta)
+    xi, size = positive(error, "error"), network.width + 1.0
+    q = C / known.bound**2 * min(delta**2 * known.jump**2 / size**5, xi / known.pieces)
+    hypotheses = (_wide(m, known, delta), _at_most("η", network.sharpness, q))
+    promise = _recovery(trajectory, known.slow_time, target, xi)
+    return Certificate("two_timescale/theorem-2", hypotheses, promise)
+
+
+def _class_of(network: StepNetwork, target: PiecewiseConstant) -> StepClass:
+    check_steps(network, target)
+    return step_class(target)
+
+
+def _delta(delta: float) -> float:
+    if not 0 < positive(delta, "delta") <= 1:
+        raise InvalidInputError(f"delta: must be at most 1, got {delta:g}")
+    return float(delta)
+
+
+def _recovery_distance(network: StepNetwork, known: StepClass) -> float:
+    """Return Prop. 3's D = 2^{13/2} (m+1)^{1/2} M η^{1/2} / Δf."""
+    return float(2.0**6.5 * np.sqrt((network.width + 1) * network.sharpness) * known.bound / known.jump)
+
+
+def _lemma_distance(delta: float, width: int) -> float:
+    """Return Lemma 10's D = δ/(6(m+1)²)."""
+    return delta / (6.0 * (width + 1) ** 2)
+
+
+def _largest_distance(found: Goodness) -> float:
+    """Return the largest D for which positions are D-good, 0 if a piece has fewer than 6."""
+    return min(found.separation, found.asymmetry) if found.fewest >= 6 else 0.0
+
+
+def _good(found: Goodness, distance: float) -> tuple[Hypothesis, ...]:
+    """Return the three conditions of Def. 2 for a given D."""
+    far, lopsided = found.separation, found.asymmetry
+    return (
+        Hypothesis("at least 6 positions on every piece of the target", found.fewest >= 6, found.fewest, 6),
+        Hypothesis(f"Δ(u) ≥ D{_missing(distance, far)}", far >= distance, far, distance),
+        Hypothesis(
+            f"|u_R + u_L − 2v| ≥ D at every jump{_missing(distance, lopsided)}",
+            lopsided >= distance,
+            lopsided,
+            distance,
+        ),
+    )
+
+
+def _wide(width: int, known: StepClass, delta: float) -> Hypothesis:
+    needed = known.neurons(delta)
+    name = f"enough neurons, (2){_missing(needed, width)}"
+    return Hypothesis(name, width >= needed, width, needed)
+
+
+def _at_most(symbol: str, value: float | None, bound: float) -> Hypothesis:
+    """Return the hypothesis that a small parameter is small enough; undecided without a value."""
+    if value is None:
+        return Hypothesis(f"{symbol} is small enough", None, None, bound)
+    name = f"{symbol} is small enough{_missing(value, bound)}"
+    return Hypothesis(name, value <= bound, value, bound)
+
+
+def _missing(larger: float, smaller: float) -> str:
+    """Return by what factor a hypothesis is missed, in words; nothing if it holds."""
+    if larger <= smaller:
+        return ""
+    return f" (missed by a factor of {larger / smaller:.3g})" if smaller > 0 else " (missed: it is zero)"
+
+
+def _recorded(trajectory: Trajectory) -> list[tuple[float, StepNetwork]]:
+    """Return the recorded networks with their times."""
+    found = []
+    for time in trajectory.path.times:
+        network = trajectory(float(time))
+        if not isinstance(network, StepNetwork):
+            raise InvalidInputError(f"trajectory: must be of a StepNetwork, got {type(network).__name__}")
+        found.append((float(time), network))
+    return found
+
+
+def _at(trajectory: Trajectory, time: float) -> StepNetwork | None:
+    """Return the network at a time, None if the trajectory ends before."""
+    if time > trajectory.path.times[-1] * (1 + 1e-12):
+        return None
+    network = trajectory(min(time, float(trajectory.path.times[-1])))
+    if not isinstance(network, StepNetwork):
+        raise InvalidInputError(f"trajectory: must be of a StepNetwork, got {type(network).__name__}")
+    return network
+
+
+def _farthest(network: StepNetwork | None, target: PiecewiseConstant) -> float | None:
+    """Return the largest distance of a jump to its nearest neuron."""
+    if network is None:
+        return None
+    gaps: Floats = np.abs(target.breakpoints[:, None] - network.positions)
+    return float(gaps.min(axis=1).max())
+
+
+def _time_in_domain(trajectory: Trajectory | None, until: float) -> tuple[float | None, bool | None]:
+    """Return how long a trajectory stays in 𝒰 (up to its end), and whether that is long enough."""
+    if trajectory is None:
+        return None, None
+    stayed = 0.0
+    for time, network in _recorded(trajectory):
+        if not well_separated(network):
+            return stayed, stayed >= until
+        stayed = time
+    return stayed, True if stayed >= until * (1 - 1e-12) else None
+
+
+def _tightest(
+    networks: list[tuple[float, StepNetwork]],
+    target: PiecewiseConstant,
+    known: StepClass,
+    distance: float,
+    epsilon: float,
+) -> tuple[float, float]:
+    """Return Prop. 4's bound and ‖a − a*‖ at the recorded time at which their ratio is largest."""
+    size = networks[0][1].width + 1
+    floor = 2.0**17 * known.bound**3 * size**3 / distance**2 * epsilon
+    worst = (np.inf, 0.0)
+    for time, network in networks:
+        best = best_outer(network, target)
+        off = np.append(network.outer - best.outer, float(network.offset) - float(best.offset))
+        bound = 3.0 * known.bound * np.sqrt(size) * np.exp(-distance / 16.0 * time) + floor
+        observed = float(np.linalg.norm(off))
+        if observed * worst[0] >= worst[1] * bound or worst[0] == np.inf:
+            worst = (float(bound), observed)
+    return worst
+
+
+def _recovery(
+    trajectory: Trajectory | None, until: float | None, target: PiecewiseConstant, error: float
+) -> tuple[Promise, Promise]:
+    """Return the promise of recovery at a time, and what a trajectory shows at that time."""
+    network = None if trajectory is None or until is None else _at(trajectory, until)
+    observed = None if network is None else 2.0 * step_loss(network, target)
+    kept = None if observed is None else observed <= error
+    return (
+        Promise("the solution is defined at least until", until, *_defined(trajectory, until)),
+        Promise("then ∫|f* − f|² is at most", error, observed, kept),
+    )
+
+
+def _defined(trajectory: Trajectory | None, until: float | None) -> tuple[float | None, bool | None]:
+    if trajectory is None or until is None:
+        return None, None
+    end = float(trajectory.path.times[-1])
+    return end, True if end >= until * (1 - 1e-12) else None

@@ -1,0 +1,91 @@
+"""The class of a piecewise constant target, and how good positions are: [two_timescale] Defs. 1 and 2."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from shallowflow.arrays import Floats
+from shallowflow.data.targets import PiecewiseConstant
+from shallowflow.errors import InvalidInputError
+from shallowflow.landscape.population import check_steps, separation
+from shallowflow.models.networks import StepNetwork
+
+
+@dataclass(frozen=True)
+class StepClass:
+    """The smallest class ℱ of Def. 1 that holds a target: n pieces, at least Δv long, jumps ≥ Δf, |f*| ≤ M.
+
+    Examples
+    --------
+    >>> step_class(PiecewiseConstant([0.2, 0.5], [1.0, 4.0, 1.0]))
+    StepClass(pieces=3, length=0.2, jump=3.0, bound=4.0)
+    """
+
+    pieces: int
+    length: float
+    jump: float
+    bound: float
+
+    def neurons(self, delta: float) -> float:
+        """Return the width that (2) asks for: 6/Δv (4 + log n + log 1/δ)."""
+        return float(6.0 / self.length * (4.0 + np.log(self.pieces) + np.log(1.0 / delta)))
+
+    @property
+    def slow_time(self) -> float:
+        """The slow time 6/(Δf)² after which the theorems promise recovery."""
+        return 6.0 / self.jump**2
+
+
+def step_class(target: PiecewiseConstant) -> StepClass:
+    """Return the constants n, Δv, Δf, M of Def. 1 (M ≥ 1) for a target with jumps inside (0, 1)."""
+    inside = (target.breakpoints > 0) & (target.breakpoints < 1)
+    if not inside.all() or not inside.any():
+        raise InvalidInputError(
+            f"target: must have jumps, all inside (0, 1), got breakpoints {target.breakpoints}"
+        )
+    edges = np.concatenate([[0.0], target.breakpoints, [1.0]])
+    return StepClass(
+        len(target.values),
+        float(np.diff(edges).min()),
+        float(np.abs(target.jumps).min()),
+        max(1.0, float(np.abs(target.values).max())),
+    )
+
+
+@dataclass(frozen=True)
+class Goodness:
+    """What Def. 2 asks of positions: (a) `fewest` ≥ 6 on every piece, (b) Δ(u) ≥ D, (c) `asymmetry` ≥ D.
+
+    asymmetry: the least |u_i^R + u_i^L − 2v_i| over the jumps (0 where a side has no neuron).
+    """
+
+    fewest: int
+    separation: float
+    asymmetry: float
+
+    def good(self, distance: float) -> bool:
+        """Return whether the positions are D-good."""
+        return self.fewest >= 6 and self.separation >= distance and self.asymmetry >= distance
+
+
+def goodness(network: StepNetwork, target: PiecewiseConstant) -> Goodness:
+    """Return the three margins of Def. 2 for the positions of a network."""
+    check_steps(network, target)
+    fewest = fewest_per_piece(network.positions, target)
+    lopsided = [_asymmetry(network.positions, float(v)) for v in target.breakpoints]
+    return Goodness(fewest, separation(network), min(lopsided, default=np.inf))
+
+
+def fewest_per_piece(positions: Floats, target: PiecewiseConstant) -> int:
+    """Return the least number of positions on a piece of the target."""
+    edges = np.concatenate([[0.0], target.breakpoints, [1.0]])
+    return int(np.histogram(positions, edges)[0].min())
+
+
+def _asymmetry(positions: Floats, v: float) -> float:
+    left, right = positions[positions <= v], positions[positions > v]
+    if not left.size or not right.size:
+        return 0.0
+    return abs(float(right.min() + left.max() - 2.0 * v))

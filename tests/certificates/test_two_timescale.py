@@ -1,0 +1,113 @@
+"""Certificates of the two-timescale paper: constants by hand, promises beside runs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import shallowflow as sf
+from shallowflow.certificates import certify
+from shallowflow.landscape import goodness, step_class
+from shallowflow.models.networks import StepNetwork
+
+TARGET = sf.PiecewiseConstant([0.2, 0.35, 0.5, 0.65, 0.8], [1.0, 4.0, 1.0, 2.0, 1.0, 4.0])
+ONE = sf.PiecewiseConstant([0.5], [0.0, 1.0])
+
+
+def evenly(width: int, sharpness: float) -> StepNetwork:
+    """Return positions that are far from each other and not symmetric about ½."""
+    u = (np.arange(width) + 0.3) / width
+    return StepNetwork(u, np.zeros(width), 0.0, sharpness)
+
+
+def test_class_constants_of_the_papers_example() -> None:
+    known = step_class(TARGET)
+    assert (known.pieces, known.jump, known.bound) == (6, 1.0, 4.0)
+    assert known.length == pytest.approx(0.15)
+    assert known.slow_time == 6.0
+    assert known.neurons(0.1) == pytest.approx(40 * (4 + np.log(6) + np.log(10)))
+    with pytest.raises(sf.InvalidInputError, match="jumps, all inside"):
+        step_class(sf.PiecewiseConstant([], [1.0]))
+
+
+def test_goodness_measures_the_three_conditions() -> None:
+    network = StepNetwork([0.1, 0.3, 0.6, 0.9], np.zeros(4), 0.0, 0.02)
+    found = goodness(network, ONE)
+    assert found.fewest == 2
+    assert found.separation == pytest.approx(0.11)
+    assert found.asymmetry == pytest.approx(0.1)
+    assert not found.good(1e-9)
+    assert goodness(evenly(20, 0.0), ONE).good(0.01)
+    assert goodness(StepNetwork([0.6], [0.0]), ONE).asymmetry == 0
+
+
+def test_definition_2_follows_its_distance() -> None:
+    network = evenly(20, 1e-3)
+    assert certify("two_timescale/definition-2", network, ONE, distance=0.01).holds
+    assert not certify("two_timescale/definition-2", network, ONE, distance=0.03).holds
+
+
+def test_lemma_10_is_kept_where_it_applies() -> None:
+    width = int(np.ceil(step_class(ONE).neurons(0.5)))
+    certificate = certify("two_timescale/lemma-10", evenly(width, 0.0), ONE, delta=0.5, samples=300)
+    assert certificate.holds
+    assert certificate.kept
+    narrow = certify("two_timescale/lemma-10", evenly(10, 0.0), ONE, delta=0.5, samples=300)
+    assert not narrow.holds
+    assert narrow.promises[0].kept is False
+
+
+def test_prop_1_bounds_the_least_eigenvalue() -> None:
+    certificate = certify("two_timescale/prop-1", evenly(12, 0.01), ONE)
+    assert certificate.holds
+    assert certificate.kept
+    assert certificate.promises[0].bound == pytest.approx((1 / 12 * 0.3 + 0.005) / 8)
+    assert not certify("two_timescale/prop-1", evenly(12, 0.05), ONE).holds
+
+
+def test_prop_3_and_theorem_2_are_kept_by_a_run_that_they_cover() -> None:
+    network = evenly(20, 1e-9)
+    certificate = certify("two_timescale/prop-3", network, ONE)
+    assert certificate.holds
+    assert certificate.promises[0].bound == 6.0
+    # With so sharp steps the run itself is that of η = 0.
+    limit = sf.two_timescale_limit(evenly(20, 0.0), ONE, until=6.0)
+    observed = certify("two_timescale/prop-3", network, ONE, limit)
+    assert observed.kept
+    far = certify("two_timescale/theorem-2", network, ONE, limit, error=0.1)
+    assert far.promises[1].kept
+    assert [h.holds for h in far.hypotheses] == [False, False]
+
+
+def test_theorem_1_needs_what_the_notes_say() -> None:
+    """For the paper's example, m at its bound: η about 10⁻²², ε about 10⁻⁴⁰."""
+    width = int(np.ceil(step_class(TARGET).neurons(0.1)))
+    network = sf.initialize.uniform_positions(width, sharpness=4e-3)
+    certificate = certify("two_timescale/theorem-1", network, TARGET, epsilon=2e-5, error=0.01)
+    wide, silent, sharp, slow = certificate.hypotheses
+    assert wide.holds
+    assert silent.holds
+    size = width + 1
+    assert sharp.bound == pytest.approx(2**-21 / (16 * size) * min(0.01 / size**4, 0.01))
+    assert slow.bound == pytest.approx(2**-36 * 0.01 / (256 * size**8.5) * min(0.1 / size, 0.01))
+    assert sharp.bound is not None
+    assert "missed by a factor of" in sharp.name
+    assert sharp.holds is False
+    assert slow.holds is False
+
+
+def test_prop_4_bounds_the_distance_to_the_best_weights() -> None:
+    network = evenly(8, 1e-3)
+    epsilon = 1e-10
+    flow = sf.population_flow(network, ONE, until=200.0, epsilon=epsilon)
+    certificate = certify("two_timescale/prop-4", network, ONE, flow, epsilon=epsilon)
+    assert certificate.holds, str(certificate)
+    assert certificate.kept
+    loud = network.moved({"outer": np.ones(8)})
+    assert not certify("two_timescale/prop-4", loud, ONE, epsilon=epsilon).holds
+    assert certify("two_timescale/prop-4", network, ONE).hypotheses[-1].holds is None
+
+
+def test_bad_probabilities_are_refused() -> None:
+    with pytest.raises(sf.InvalidInputError, match="delta: must be at most 1"):
+        certify("two_timescale/lemma-10", evenly(5, 0.0), ONE, delta=2.0)
