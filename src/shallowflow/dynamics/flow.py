@@ -19,6 +19,7 @@ from shallowflow.models.networks import (
     KnotNetwork,
     LogScaledNetwork,
     Network,
+    ReLUNetwork,
     StepNetwork,
 )
 
@@ -117,7 +118,7 @@ def _log_flow(
 
 def _engine(
     name: str,
-    network: Network,
+    network: ReLUNetwork | KnotNetwork | StepNetwork | AdditiveStepNetwork,
     dataset: Dataset,
     loss: Loss,
     options: tuple[float, float, float, float],
