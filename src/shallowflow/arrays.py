@@ -7,6 +7,7 @@ checked again. A message names the argument, the rule and the value received.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +18,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 Seed = int | np.random.Generator
+Array = TypeVar("Array", Floats, Ints, Bools)
 
 
 def shown(value: object, limit: int = 80) -> str:
@@ -28,7 +30,7 @@ def shown(value: object, limit: int = 80) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-def frozen(array: Floats) -> Floats:
+def frozen(array: Array) -> Array:
     """Return `array` with its write flag cleared (a view, so that the owner keeps its own flag)."""
     view = np.asarray(array).view()
     view.flags.writeable = False

@@ -144,3 +144,9 @@ def test_the_callers_arrays_are_copied() -> None:
 def test_borders(make: Callable[[], Any], message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
         make()
+
+
+@pytest.mark.parametrize(("gap", "values"), [(5e-324, [0.0, 1.0, 2.0]), (1.0, [0.0, 1e308, -1e308])])
+def test_slopes_that_overflow_are_refused(gap: float, values: list[float]) -> None:
+    with pytest.raises(InvalidInputError, match="breakpoints: must be far enough apart"):
+        PiecewiseAffine([-1.0, 0.0, gap], values)

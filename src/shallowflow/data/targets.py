@@ -66,6 +66,13 @@ class PiecewiseAffine(FrozenArrays):
         same_length(self.breakpoints, self.values, "breakpoints, values")
         if len(self.values) < 2:
             raise InvalidInputError(f"breakpoints: must be at least 2, got {len(self.values)}")
+        with np.errstate(over="ignore"):
+            steep = ~np.isfinite(self.slopes)
+        if steep.any():
+            gap = float(np.diff(self.breakpoints)[steep][0])
+            raise InvalidInputError(
+                f"breakpoints: must be far enough apart for slopes below 1.8e308, got a gap of {gap:g}"
+            )
 
     @property
     def slopes(self) -> Floats:

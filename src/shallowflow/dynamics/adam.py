@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from shallowflow.arrays import Floats, count, one_of, positive, shown, unit_interval
+from shallowflow.arrays import count, one_of, positive, shown, unit_interval
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.driver import Engine, Progress, drive, judge_training, plan
+from shallowflow.dynamics.engines.stepping import SteppingEngine, moved_if_finite
 from shallowflow.dynamics.outcome import Event
 from shallowflow.dynamics.problem import check_problem, checked_loss
 from shallowflow.dynamics.record import Record
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.errors import InvalidInputError
+from shallowflow.landscape.blocks import sort_data
 from shallowflow.models.loss import Loss, SquareLoss
 from shallowflow.models.networks import KnotNetwork, Network, Parameters
 
@@ -88,50 +90,25 @@ class Moments:
         return directions
 
 
-class _AdamEngine:
-    """What both engines leave out."""
-
-    def events(self, step: float) -> tuple[Event, ...]:
-        """Adam does not watch for crossings."""
-        return ()
-
-    def statistics(self) -> dict[str, float | int | str]:
-        """Adam counts nothing."""
-        return {}
-
-
-class DenseAdam(_AdamEngine):
+class DenseAdam(SteppingEngine):
     """Adam in NumPy, for every network; O(m·n·d) per step."""
 
     name = "dense"
 
     def __init__(self, network: Network, dataset: Dataset, loss: Loss, step: float, moments: Moments) -> None:
-        self._network, self._dataset, self._loss = network, dataset, loss
+        super().__init__(network)
+        self._dataset, self._loss = dataset, loss
         self._step, self._moments = step, moments
 
-    def advance(self, steps: int) -> int:
-        """Make up to `steps` steps; stop at the first that leaves a parameter non-finite."""
+    def _next(self, network: Network) -> Network | None:
         inputs, targets = self._dataset.inputs, self._dataset.targets
-        with np.errstate(over="ignore", invalid="ignore"):
-            for done in range(steps):
-                network = self._network
-                covector = self._loss.slopes(network.predict(inputs), targets)
-                directions = self._moments.direction(network.pullback(inputs, covector))
-                moved = {
-                    name: values - self._step * directions[name]
-                    for name, values in network.parameters.items()
-                }
-                if not all(np.isfinite(values).all() for values in moved.values()):
-                    return done
-                self._network = network.moved(moved)
-        return steps
-
-    def network(self) -> Network:
-        """Return the current network."""
-        return self._network
+        gradient = network.pullback(inputs, self._loss.slopes(network.predict(inputs), targets))
+        directions = self._moments.direction(gradient)
+        moved = {name: values - self._step * directions[name] for name, values in network.parameters.items()}
+        return moved_if_finite(network, moved)
 
 
-class SweepAdam(_AdamEngine):
+class SweepAdam:
     """Adam for a `KnotNetwork` with the square loss, compiled; O(m + n) per step."""
 
     name = "sweep"
@@ -144,7 +121,7 @@ class SweepAdam(_AdamEngine):
         self._order = np.argsort(network.knots, kind="stable")
         self._moments = np.zeros((2, *self._theta.shape))
         self._made = 0
-        self._x, self._y = sorted_samples(dataset)
+        _, self._x, self._y = sort_data(dataset)
         self._scale = loss.weight(dataset.size)
         self._rates = (step, *moments.betas, moments.damping)
 
@@ -170,8 +147,10 @@ class SweepAdam(_AdamEngine):
         """Return the current network."""
         return self._template.moved({"knots": self._theta[0].copy(), "outer": self._theta[1].copy()})
 
+    def events(self, step: float) -> tuple[Event, ...]:
+        """Adam does not watch for crossings."""
+        return ()
 
-def sorted_samples(dataset: Dataset) -> tuple[Floats, Floats]:
-    """Return x (n,) in increasing order and its targets (n,)."""
-    order = np.argsort(dataset.inputs[:, 0], kind="stable")
-    return dataset.inputs[order, 0], dataset.targets[order]
+    def statistics(self) -> dict[str, float | int | str]:
+        """Adam counts nothing."""
+        return {}

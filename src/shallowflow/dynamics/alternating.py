@@ -12,9 +12,9 @@ import numpy as np
 
 from shallowflow.arrays import count, one_of, positive
 from shallowflow.data.dataset import Dataset
-from shallowflow.dynamics.adam import Moments, sorted_samples
+from shallowflow.dynamics.adam import Moments
 from shallowflow.dynamics.driver import Progress, drive, judge_training, plan
-from shallowflow.dynamics.outcome import Event
+from shallowflow.dynamics.engines.stepping import SteppingEngine, moved_if_finite
 from shallowflow.dynamics.outer_weights import (
     dense_outer,
     distinct_points,
@@ -24,6 +24,7 @@ from shallowflow.dynamics.outer_weights import (
 from shallowflow.dynamics.problem import check_problem, checked_square_loss
 from shallowflow.dynamics.record import Record
 from shallowflow.dynamics.trajectory import Trajectory
+from shallowflow.landscape.blocks import sort_data
 from shallowflow.models.loss import SquareLoss
 from shallowflow.models.networks import OUTER_LAYER, KnotNetwork, Network, Parameters
 
@@ -63,46 +64,24 @@ def alternating_least_squares(
     return drive(engine, dataset, loss, chosen, judge_training, progress)
 
 
-class Alternating:
+class Alternating(SteppingEngine):
     """One inner step, one least-squares solve, again and again; O(m + n) each for a `KnotNetwork`."""
 
     def __init__(
         self, network: Network, dataset: Dataset, loss: SquareLoss, step: float, moments: Moments | None
     ) -> None:
+        super().__init__(least_squares_outer(network, dataset))
         self.name = "gd" if moments is None else "adam"
-        self._network = least_squares_outer(network, dataset)
         self._step, self._moments = step, moments
         self._gradient, self._outer = _parts(network, dataset, loss)
 
-    def advance(self, steps: int) -> int:
-        """Make up to `steps` iterations; stop at the first that leaves a parameter non-finite."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            for done in range(steps):
-                network = self._network
-                direction = self._gradient(network)
-                if self._moments is not None:
-                    direction = self._moments.direction(direction)
-                moved = {name: network.parameters[name] - self._step * d for name, d in direction.items()}
-                if not all(np.isfinite(values).all() for values in moved.values()):
-                    return done
-                network = network.moved(moved)
-                outer = self._outer(network)
-                if not all(np.isfinite(values).all() for values in outer.values()):
-                    return done
-                self._network = network.moved(outer)
-        return steps
-
-    def network(self) -> Network:
-        """Return the current network."""
-        return self._network
-
-    def events(self, step: float) -> tuple[Event, ...]:
-        """Crossings are not watched for."""
-        return ()
-
-    def statistics(self) -> dict[str, float | int | str]:
-        """Nothing is counted."""
-        return {}
+    def _next(self, network: Network) -> Network | None:
+        direction = self._gradient(network)
+        if self._moments is not None:
+            direction = self._moments.direction(direction)
+        inner = {name: network.parameters[name] - self._step * d for name, d in direction.items()}
+        moved = moved_if_finite(network, inner)
+        return None if moved is None else moved_if_finite(moved, self._outer(moved))
 
 
 Part = Callable[[Network], Parameters]
@@ -125,7 +104,7 @@ def _knot_parts(dataset: Dataset, loss: SquareLoss) -> tuple[Part, Part]:
     """Return the same for a `KnotNetwork`, compiled."""
     from shallowflow.kernels.knot_adam import loss_gradient
 
-    x, y = sorted_samples(dataset)
+    _, x, y = sort_data(dataset)
     scale, points = loss.weight(dataset.size), distinct_points(dataset)
 
     def gradient(network: Network) -> Parameters:

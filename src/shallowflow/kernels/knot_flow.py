@@ -86,6 +86,52 @@ def _unsort(state: FloatArray, layout: IntArray, out: FloatArray) -> None:
 
 
 @njit(cache=True, error_model="numpy")
+def _store_nodes(
+    state: FloatArray,
+    new: FloatArray,
+    dense: FloatArray,
+    layout: IntArray,
+    live: int,
+    between: FloatArray,
+    nodes: FloatArray,
+) -> None:
+    """Write the interpolant of a step at all nodes but the last into ``nodes`` (5, 2n)."""
+    for node in range(NODES.size - 1):
+        for j in range(live, layout.shape[1]):
+            between[KNOT, j], between[OUTER, j] = state[KNOT, j], state[OUTER, j]
+        interpolate(state, new, dense, live, NODES[node], between)
+        _unsort(between, layout, nodes[node])
+
+
+@njit(cache=True, error_model="numpy")
+def _reason_to_stop(
+    norm: float, gradient_stop: float, time_left: float, steps_left: int, events_left: int, width: int
+) -> int:
+    """Return the status with which the run ends here, or −1 if it goes on."""
+    if not norm < np.inf:
+        return NOT_FINITE
+    if norm <= gradient_stop:
+        return STATIONARY
+    if time_left <= 0.0:
+        return REACHED
+    if steps_left == 0:
+        return OUT_OF_STEPS
+    if events_left < width:
+        return OUT_OF_EVENTS
+    return -1
+
+
+@njit(cache=True, error_model="numpy")
+def _places_held(layout: IntArray, live: int, starts: IntArray) -> IntArray:
+    """Return the data points on which the neurons are held, or −1, in the caller's order."""
+    held = np.full(layout.shape[1], -1)
+    for j in range(live):
+        if layout[HELD, j] >= 0:
+            held[layout[NEURON, j]] = starts[layout[HELD, j]]
+    return held
+
+
+@njit(cache=True, error_model="numpy")
 def integrate(
     knots: FloatArray,
     outer: FloatArray,
@@ -177,7 +223,7 @@ def integrate(
     nodes = np.empty((max_steps if keep else 0, NODES.size, 2 * width))
 
     live = arrange(knots, outer, pinned, starts, places, state, layout, arrivals)
-    steps, status = 0, -1
+    steps = 0
     while True:
         settled = recorded[0]
         live = _settle_all(
@@ -193,16 +239,9 @@ def integrate(
         velocity(state, layout, blocks, live, rates, sums, rate)
         one_sided_velocities(state, layout, blocks, live, rates[0], tree, sums[0], scratch[2])
         norm = _gradient_norm(layout, live, rates, rate, scratch[2])
-        if not norm < np.inf:
-            status = NOT_FINITE
-        elif norm <= gradient_stop:
-            status = STATIONARY
-        elif t >= until:
-            status = REACHED
-        elif steps == max_steps:
-            status = OUT_OF_STEPS
-        elif max_events - recorded[0] < width:
-            status = OUT_OF_EVENTS
+        status = _reason_to_stop(
+            norm, gradient_stop, until - t, max_steps - steps, max_events - recorded[0], width
+        )
         if status >= 0:
             break
         if h <= 0.0:
@@ -217,21 +256,15 @@ def integrate(
             status = STEP_TOO_SMALL
             break
         if keep:
-            for node in range(NODES.size - 1):
-                for j in range(live, width):
-                    scratch[0, KNOT, j], scratch[0, OUTER, j] = state[KNOT, j], state[OUTER, j]
-                interpolate(state, new, dense, live, NODES[node], scratch[0])
-                _unsort(scratch[0], layout, nodes[steps, node])
+            _store_nodes(state, new, dense, layout, live, scratch[0], nodes[steps])
         h = max(suggested, h) if length == allowed < h else suggested
         t = until if length == until - t else t + length
         for j in range(live):
             state[KNOT, j], state[OUTER, j] = new[KNOT, j], new[OUTER, j]
         steps += 1
-    end, held = np.empty(2 * width), np.full(width, -1)
+    end = np.empty(2 * width)
     _unsort(state, layout, end)
-    for j in range(live):
-        if layout[HELD, j] >= 0:
-            held[layout[NEURON, j]] = starts[layout[HELD, j]]
+    held = _places_held(layout, live, starts)
     return (
         status, t, h, end[:width].copy(), end[width:].copy(), held, times[: steps + 1], losses[: steps + 1],
         nodes[:steps], event_times[: recorded[0]], events[: recorded[0]], counts,

@@ -17,22 +17,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 
-from shallowflow.arrays import Bools, Floats, Ints, shown
+from shallowflow.arrays import Bools, Floats, Ints, frozen, shown
 from shallowflow.data.dataset import Dataset
 from shallowflow.errors import InvalidInputError
 from shallowflow.models.networks import KnotNetwork
-
-Array = TypeVar("Array", Floats, Ints, Bools)
-
-
-def read_only(array: Array) -> Array:
-    """Return an array of ours with its write flag cleared."""
-    array.flags.writeable = False
-    return array
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,8 +53,8 @@ class Blocks:
     residual_squares: Floats
 
     def __post_init__(self) -> None:
-        for array in self.__dict__.values():
-            read_only(array)
+        for name, array in self.__dict__.items():
+            self.__dict__[name] = frozen(array)
 
     @property
     def width(self) -> int:
@@ -72,12 +64,12 @@ class Blocks:
     @cached_property
     def counts(self) -> Ints:
         """u_l, the number of data points in U_l, (n + 1,)."""
-        return read_only(np.diff(self.borders))
+        return frozen(np.diff(self.borders))
 
     @cached_property
     def sigmas(self) -> Floats:
         """σ_l of (3.3), (n + 1,); 0 in an empty block."""
-        return read_only(np.sqrt(self.s_xx / np.maximum(self.counts, 1)))
+        return frozen(np.sqrt(self.s_xx / np.maximum(self.counts, 1)))
 
     @cached_property
     def slopes(self) -> Floats:
@@ -86,12 +78,12 @@ class Blocks:
         Where all inputs are equal, the line of least norm through (μ, ȳ), slope μȳ/(1 + μ²), Lemma D.1.
         """
         least_norm = self.means * self.target_means / (1.0 + self.means**2)
-        return read_only(np.divide(self.s_xy, self.s_xx, out=least_norm, where=self.s_xx > 0))
+        return frozen(np.divide(self.s_xy, self.s_xx, out=least_norm, where=self.s_xx > 0))
 
     @cached_property
     def intercepts(self) -> Floats:
         """ȳ_l − slope_l μ_l, (n + 1,); NaN in an empty block."""
-        return read_only(self.target_means - self.slopes * self.means)
+        return frozen(self.target_means - self.slopes * self.means)
 
     @cached_property
     def rank(self) -> int:
@@ -108,28 +100,28 @@ class Blocks:
         """Whether each neuron, in the network's own order, is dead (b_j ≥ x_m), (n,)."""
         dead = np.zeros(self.width, dtype=np.bool_)
         dead[self.order[self.live :]] = True
-        return read_only(dead)
+        return frozen(dead)
 
     @cached_property
     def partial_sums(self) -> Floats:
         """A_l = c_1 + … + c_l, the network's slope on U_l, (n + 1,); A_0 = 0."""
-        return read_only(np.concatenate([[0.0], np.cumsum(self.outer)]))
+        return frozen(np.concatenate([[0.0], np.cumsum(self.outer)]))
 
     @cached_property
     def labels(self) -> Ints:
         """The number l of the block of every sorted data point, (m,)."""
-        return read_only(np.repeat(np.arange(self.width + 1), self.counts))
+        return frozen(np.repeat(np.arange(self.width + 1), self.counts))
 
     @cached_property
     def residuals(self) -> Floats:
         """f(x_k) − y_k at the sorted data, (m,), in O(n + m)."""
-        return read_only(self._lines(self.labels, self.inputs) - self.targets)
+        return frozen(self._lines(self.labels, self.inputs) - self.targets)
 
     @cached_property
     def mean_residuals(self) -> Floats:
         """f(μ_l) − ȳ_l, (n + 1,); 0 in an empty block."""
         values = self._lines(np.arange(self.width + 1), self.means)
-        return read_only(np.where(self.counts > 0, values - self.target_means, 0.0))
+        return frozen(np.where(self.counts > 0, values - self.target_means, 0.0))
 
     def _lines(self, labels: Ints, points: Floats) -> Floats:
         """Return f(b_l) + A_l (x − b_l) at points x of blocks l, summed from knot to knot."""
@@ -141,7 +133,7 @@ class Blocks:
     @cached_property
     def slope_residuals(self) -> Floats:
         """A_l − slope_l, (n + 1,); 0 where S_xx = 0."""
-        return read_only(np.where(self.s_xx > 0, self.partial_sums - self.slopes, 0.0))
+        return frozen(np.where(self.s_xx > 0, self.partial_sums - self.slopes, 0.0))
 
     @cached_property
     def coordinates(self) -> Floats:
@@ -151,7 +143,7 @@ class Blocks:
         """
         means = np.sqrt(self.counts) * self.mean_residuals
         slopes = np.sqrt(self.s_xx) * self.slope_residuals
-        return read_only(np.concatenate([means[1:], slopes[1:]]))
+        return frozen(np.concatenate([means[1:], slopes[1:]]))
 
     def members(self, block: int) -> Ints:
         """Return the indices into the data set of the points of U_block."""

@@ -17,14 +17,13 @@ from functools import cached_property
 
 import numpy as np
 
-from shallowflow.arrays import Floats, Ints
+from shallowflow.arrays import Floats, Ints, frozen
 from shallowflow.data.dataset import Dataset
 from shallowflow.landscape.blocks import (
     Blocks,
     blocks,
     blocks_of,
     check_univariate,
-    read_only,
     sort_data,
 )
 from shallowflow.landscape.plateau import reduced_rate_matrix
@@ -52,7 +51,7 @@ class Stationarity:
         """The defects of all equations, (number of equations,)."""
         means = self.interpolation[1:][self.blocks.counts[1:] > 0]
         slopes = self.slope[1:][self.blocks.s_xx[1:] > 0]
-        return read_only(np.concatenate([means, slopes, self.idle]))
+        return frozen(np.concatenate([means, slopes, self.idle]))
 
     @property
     def value(self) -> float:
@@ -82,9 +81,9 @@ def stationarity(network: KnotNetwork, dataset: Dataset) -> Stationarity:
     above = np.arange(len(found.counts)) > 0
     return Stationarity(
         found,
-        read_only(np.where(above, found.mean_residuals, 0.0)),
-        read_only(np.where(above, found.slope_residuals, 0.0)),
-        read_only(_idle_defects(network.knots[~busy], found)),
+        frozen(np.where(above, found.mean_residuals, 0.0)),
+        frozen(np.where(above, found.slope_residuals, 0.0)),
+        frozen(_idle_defects(network.knots[~busy], found)),
         _gradient_norm(network, found),
     )
 
@@ -151,7 +150,7 @@ def regression_lines(network: KnotNetwork, dataset: Dataset) -> RegressionLines:
     differences = np.abs(found.mean_residuals[1:] + found.slope_residuals[1:] * arms).max(axis=0)
     own = found.outer.copy(), -found.outer * found.knots
     arrays = (slopes, fitted, *own, shifts, np.where(filled, differences, 0.0))
-    return RegressionLines(*(read_only(array) for array in arrays))
+    return RegressionLines(*(frozen(array) for array in arrays))
 
 
 @dataclass(frozen=True)

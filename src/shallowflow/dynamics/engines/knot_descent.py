@@ -5,10 +5,9 @@ The same iterates as plain descent up to rounding: see `kernels.knot_descent`.
 
 from __future__ import annotations
 
-import numpy as np
-
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.outcome import Event
+from shallowflow.landscape.blocks import sort_data
 from shallowflow.models.loss import SquareLoss
 from shallowflow.models.networks import KnotNetwork
 
@@ -25,8 +24,7 @@ class KnotDescent:
 
         self._kernel = knot_descent.advance
         self._network = network
-        order = np.argsort(dataset.inputs[:, 0], kind="stable")
-        self._x, self._y = dataset.inputs[order, 0], dataset.targets[order]
+        _, self._x, self._y = sort_data(dataset)
         self._prefix = knot_prefix.prefix_sums(self._x, self._y)
         weight = loss.weight(dataset.size)
         self._rates = step * epsilon * weight, step * weight

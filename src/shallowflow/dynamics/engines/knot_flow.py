@@ -11,6 +11,7 @@ import numpy as np
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.flow_recorder import Segments
 from shallowflow.dynamics.outcome import Event, Outcome
+from shallowflow.landscape.blocks import sort_data
 from shallowflow.models.loss import SquareLoss
 from shallowflow.models.networks import KnotNetwork
 
@@ -35,8 +36,7 @@ class KnotFlow:
         from shallowflow.kernels import knot_blocks, knot_flow, knot_verdicts
 
         self._kernel, self._codes = knot_flow, _event_kinds(knot_verdicts)
-        self._order = np.argsort(dataset.inputs[:, 0], kind="stable")
-        x, y = dataset.inputs[self._order, 0], dataset.targets[self._order]
+        self._order, x, y = sort_data(dataset)
         self._data = knot_blocks.summarize(x, y)
         weight = loss.weight(dataset.size)
         self._rates = speed * epsilon * weight, speed * weight
