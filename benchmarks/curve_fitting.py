@@ -34,7 +34,7 @@ FloatArray = NDArray[np.float64]
 Fit = Callable[[FloatArray, FloatArray, int], FloatArray]
 """(x sorted (n,), y (n,), number of knots) → the fitted values at x (n,)."""
 
-PATIENCE = 240.0
+PATIENCE = 60.0
 SHORT, REPEATS = 0.2, 1000
 """Fits are repeated for this long (in seconds of processor time), at most so often: clocks are coarse."""
 FEW_KNOTS = 20

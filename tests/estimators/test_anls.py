@@ -324,19 +324,21 @@ def test_auto_predicts_as_well_as_the_best_number_of_knots(setting: str) -> None
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
-def test_auto_predicts_as_well_as_a_cross_validated_grid(setting: str) -> None:
+def test_auto_does_not_overfit_against_a_cross_validated_grid(setting: str) -> None:
+    """On data that nothing was tuned on, 5 % in the mean is what we allow, 10 % in a single case."""
     ratios: dict[str, list[float]] = {"cv": [], "bic": []}
-    for seed in (7, 8):
-        x, y = noisy("sin_5pi", setting, seed)
-        grid = {"n_knots": [4, 8, 10, 12, 16, 24, 40, 60]}
-        chosen = GridSearchCV(ANLSRegressor(max_iter=10), grid, cv=3).fit(column(x), y).best_estimator_
+    for truth in TRUTHS:
+        x, y = noisy(truth, setting, 20)
+        grid = {"n_knots": [1, 2, 4, 8, 12, 16, 24, 40]}
+        chosen = GridSearchCV(ANLSRegressor(max_iter=10), grid, cv=5).fit(column(x), y)
         for selection, found in ratios.items():
             auto = ANLSRegressor("auto", selection=selection).fit(column(x), y)
-            errors = (prediction_error(model, "sin_5pi", setting) for model in (auto, chosen))
+            errors = (prediction_error(model, truth, setting) for model in (auto, chosen.best_estimator_))
             found.append(next(errors) / next(errors))
+    assert np.mean(ratios["cv"]) <= 1.05
     assert max(ratios["cv"]) <= 1.1
     if setting == "outliers":
-        assert min(ratios["bic"]) > 1.2  # as documented: BIC takes outliers for features
+        assert np.mean(ratios["bic"]) > 1.2  # as documented: BIC takes outliers for features
     else:
         assert np.mean(ratios["bic"]) <= 1.1
 

@@ -192,9 +192,9 @@ def run_fig10(parameters: Mapping[str, Any], progress: Progress) -> Findings:
                     Series(run.iterations[1:], predictions[name][1:], name, tone=TONES[name])
                     for name, run in runs.items()
                 ),
-                title="prediction error",
+                title="prediction error on 10,000 points",
                 x_label="iterations",
-                y_label="root mean squared error on 10,000 points",
+                y_label="root mean squared error",
                 x_scale="log",
                 y_scale="log",
             ),
