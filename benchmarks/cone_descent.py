@@ -1,24 +1,35 @@
-"""Descent of a wide ReLU network in the plane: does the time per step grow with the width? Beside PyTorch.
+"""Descent of wide ReLU networks: does the time per step grow with the width? Beside PyTorch, and by engine.
 
-Three points of [early_alignment] App. B.1, step 1e-3 on ½ mean r², and Stewart's data of App. B.2.
+Three points of [early_alignment] App. B.1 and Stewart's data of App. B.2, step 1e-3 on ½ mean r²; other data
+for the growth with the number of samples and the dimension. CPU seconds; PyTorch is measured if installed.
+`python -m benchmarks.cone_descent alignment paper` runs some parts only.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import resource
+import sys
 import time
 from collections.abc import Callable
 
 import numpy as np
 
 from shallowflow.data import Dataset
-from shallowflow.data.generators import stewart, three_points
+from shallowflow.data.generators import sphere, stewart, three_points
+from shallowflow.dynamics.descent_engines import Task, cheapest
 from shallowflow.dynamics.engines.cone_descent import ConeDescent
+from shallowflow.dynamics.engines.dense_descent import DenseDescent
+from shallowflow.dynamics.engines.pattern_descent import BucketedDescent, PatternDescent
+from shallowflow.dynamics.engines.sliding_descent import SlidingDescent
+from shallowflow.landscape.least_squares import least_squares
 from shallowflow.models import ReLUNetwork, SquareLoss, initialize
 
 STEP = 1e-3
 ALIGNMENT = 100_000
+PAPER = 2_000_000
 REPEATS = 3
+Engine = ConeDescent | PatternDescent | DenseDescent
 
 
 def cpu_seconds(work: Callable[[], object]) -> float:
@@ -27,24 +38,28 @@ def cpu_seconds(work: Callable[[], object]) -> float:
     return time.process_time() - start
 
 
-def engine(network: ReLUNetwork, dataset: Dataset) -> ConeDescent:
-    return ConeDescent(network, dataset, SquareLoss(), STEP, 1.0)
+def engine(network: ReLUNetwork, dataset: Dataset, kind: type[Engine] = ConeDescent) -> Engine:
+    return kind(network, dataset, SquareLoss(), STEP, 1.0)
 
 
-def per_step_after_alignment(width: int, steps: int = 200_000) -> float:
-    descent = engine(initialize.balanced(width, 2, init_scale=1e-3), three_points())
-    descent.advance(ALIGNMENT)
+def loss(descent: Engine, dataset: Dataset) -> float:
+    return SquareLoss().value(descent.network().predict(dataset.inputs), dataset.targets)
+
+
+def seconds_per_step(descent: Engine, steps: int) -> float:
     return min(cpu_seconds(lambda: descent.advance(steps)) for _ in range(REPEATS)) / steps
 
 
-def paper_run(width: int, steps: int = 2_000_000) -> tuple[float, float]:
-    """CPU seconds of the paper's run on the three points, set-up included, and the loss at its end."""
-    dataset, network = three_points(), initialize.balanced(width, 2, init_scale=1e-3)
-    start = time.process_time()
-    descent = engine(network, dataset)
-    descent.advance(steps)
-    seconds = time.process_time() - start
-    return seconds, SquareLoss().value(descent.network().predict(dataset.inputs), dataset.targets)
+def alignment() -> None:
+    """Time per step after alignment, by width."""
+    print("three points, CPU time per step after alignment")
+    base = None
+    for width in (10**3, 10**4, 10**5, 10**6):
+        descent = engine(initialize.balanced(width, 2, init_scale=1e-3), three_points())
+        descent.advance(ALIGNMENT)
+        seconds = seconds_per_step(descent, 200_000)
+        base = base or seconds
+        print(f"  width {width:>9,}: {1e6 * seconds:6.3f} µs   {seconds / base:5.2f} × width 1,000")
 
 
 def torch_seconds_per_step(network: ReLUNetwork, dataset: Dataset, steps: int = 20) -> float | None:
@@ -72,24 +87,124 @@ def torch_seconds_per_step(network: ReLUNetwork, dataset: Dataset, steps: int = 
     return min(cpu_seconds(train) for _ in range(steps))
 
 
-def main() -> None:
-    per_step_after_alignment(100, 1000)
-    print("three points, time per step after alignment")
-    base = None
-    for width in (10**3, 10**4, 10**5, 10**6):
-        seconds = per_step_after_alignment(width)
-        base = base or seconds
-        print(f"  width {width:>9,}: {1e6 * seconds:6.3f} µs   {seconds / base:5.2f} × width 1,000")
+def paper_run(width: int) -> float:
+    """CPU seconds of the paper's run on the three points, set-up included; prints how it ended."""
+    dataset, network = three_points(), initialize.balanced(width, 2, init_scale=1e-3)
+    start = time.process_time()
+    descent = engine(network, dataset)
+    descent.advance(PAPER)
+    seconds = time.process_time() - start
+    line = dataset.inputs @ least_squares(dataset).coefficients
+    off = np.abs(descent.network().predict(dataset.inputs) - line).max()
+    print(
+        f"three points, width {width:,}, {PAPER:,} steps: {seconds:.2f} s, "
+        f"loss {loss(descent, dataset):.10f}, {off:.1e} from least squares, "
+        f"{descent.statistics()['crossings']:,} crossings"
+    )
+    return seconds
+
+
+def paper() -> None:
+    """The paper's run beside a PyTorch loop."""
     for width in (2_000, 200_000):
-        seconds, loss = paper_run(width)
-        print(f"three points, width {width:,}, 2,000,000 steps: {seconds:.2f} s, loss {loss:.10f}")
+        seconds = paper_run(width)
         slow = torch_seconds_per_step(initialize.balanced(width, 2, init_scale=1e-3), three_points())
-        if slow is not None:
-            print(f"  PyTorch: {1e3 * slow:.3f} ms per step, {2e6 * slow / seconds:,.0f} × slower")
-    descent = engine(initialize.gaussian(2_000, 2, init_scale=1e-3), stewart())
-    seconds = cpu_seconds(lambda: descent.advance(2_000_000))
-    print(f"Stewart, width 2,000, 2,000,000 steps: {seconds:.2f} s, {descent.statistics()}")
+        if slow is None:
+            print("  PyTorch is not installed")
+        else:
+            print(
+                f"  PyTorch: {1e3 * slow:.3f} ms per step ({1 / slow:,.0f} steps/s), "
+                f"{PAPER * slow / seconds:,.0f} × slower"
+            )
+
+
+def huge() -> None:
+    """Ten million neurons."""
+    paper_run(10_000_000)
+    print(f"  peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GiB")
+
+
+def samples() -> None:
+    """Time per step by number of samples, 20,000 neurons, after 20,000 steps with few crossings."""
+    print("line of n samples with positive targets, width 20,000, CPU time per step")
+    for size in (5, 10, 20, 40, 80, 160):
+        x = np.linspace(-1.0, 1.0, size)
+        dataset = Dataset(x[:, None], 1.0 + 0.2 * x).with_bias()
+        descent = engine(initialize.balanced(20_000, 2, init_scale=1e-3), dataset)
+        descent.advance(20_000)
+        print(f"  n = {size:>4}: {1e6 * seconds_per_step(descent, 5_000):8.3f} µs")
+
+
+def dimensions() -> None:
+    """Time per step of the engines for any dimension, at the start, and which one is taken."""
+    print("random data, CPU time per step in µs: patterns, bucketed, dense; patterns that occur; taken")
+    for dimension, size, width in (
+        (3, 8, 2_000),
+        (3, 8, 200_000),
+        (3, 40, 20_000),
+        (5, 12, 20_000),
+        (10, 40, 2_000),
+    ):
+        dataset = sphere(size, dimension)
+        network = initialize.gaussian(width, dimension, init_scale=1e-3)
+        times = []
+        for kind in (PatternDescent, BucketedDescent, DenseDescent):
+            descent = engine(network, dataset, kind)
+            descent.advance(10)
+            times.append(1e6 * seconds_per_step(descent, 20))
+        occurring = len(np.unique(network.inner @ dataset.inputs.T > 0, axis=0))
+        figures = " ".join(f"{value:10.1f}" for value in times)
+        print(
+            f"  d = {dimension:>2}, n = {size}, width {width:>7,}: {figures} {occurring:>7,} "
+            f"{cheapest(Task(network, dataset, SquareLoss(), STEP, 1.0, PAPER))}"
+        )
+
+
+def sliding() -> None:
+    """Stewart's data: sliding beside exact, 2,000 neurons, several samples."""
+    for seed in range(3):
+        dataset, network = stewart(seed=seed), initialize.gaussian(2_000, 2, init_scale=1e-3)
+        losses, seconds = [], []
+        for kind in (ConeDescent, SlidingDescent):
+            descent = engine(network, dataset, kind)
+            spent, values = 0.0, []
+            for _ in range(100):
+                spent += cpu_seconds(lambda run=descent: run.advance(PAPER // 100))  # type: ignore[misc]
+                values.append(loss(descent, dataset))
+            seconds.append(spent)
+            losses.append(np.array(values))
+        print(
+            f"Stewart, sample {seed}, width 2,000, {PAPER:,} steps: exact {seconds[0]:.2f} s, "
+            f"sliding {seconds[1]:.2f} s, "
+            f"losses differ by at most {np.abs(losses[0] - losses[1]).max():.1e}, "
+            f"at the end {losses[0][-1]:.7f}"
+        )
+
+
+def wide_sliding() -> None:
+    """Stewart's data with 200,000 neurons."""
+    dataset = stewart()
+    start = time.process_time()
+    descent = engine(initialize.gaussian(200_000, 2, init_scale=1e-3), dataset, SlidingDescent)
+    descent.advance(PAPER)
+    seconds = time.process_time() - start
+    print(
+        f"Stewart, width 200,000, sliding, {PAPER:,} steps: {seconds:.1f} s, "
+        f"loss {loss(descent, dataset):.7f}"
+    )
+
+
+PARTS = {part.__name__: part for part in (alignment, paper, samples, dimensions, sliding, wide_sliding, huge)}
+
+
+def main(names: list[str] | None = None) -> None:
+    for kind in (ConeDescent, SlidingDescent, PatternDescent):  # compile or load before anything is timed
+        descent = engine(initialize.balanced(100, 2, init_scale=1e-3), three_points(), kind)
+        descent.advance(1000)
+        descent.network()
+    for name in names or PARTS:
+        PARTS[name]()
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

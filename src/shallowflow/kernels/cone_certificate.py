@@ -30,7 +30,7 @@ from math import inf, log, log1p, sqrt
 from numba import njit
 
 from shallowflow.arrays import Floats
-from shallowflow.kernels.cone_geometry import Walls
+from shallowflow.kernels.cone_geometry import LEAN, Walls
 
 RATIO = 4.0
 """R: how much the length of the path of G counts against the approach to a wall."""
@@ -44,7 +44,7 @@ FIRST_WALL, LAST_WALL = 1, 2
 """Bits of the walls that were approached."""
 
 
-@njit(cache=True)
+@njit(cache=True, **LEAN)
 def approaches(force: Floats, cone: int, walls: Walls) -> tuple[float, float]:
     """Return <G, n> for the inward unit normals of the cone's first and last wall."""
     normals = walls.normals
@@ -54,20 +54,20 @@ def approaches(force: Floats, cone: int, walls: Walls) -> tuple[float, float]:
     return first, last
 
 
-@njit(cache=True)
+@njit(cache=True, **LEAN)
 def approached(first: float, last: float, sign: float) -> int:
     """Return the bits of the walls that neurons with this sign of a approach."""
     bits = FIRST_WALL if sign * first < 0.0 else 0
     return bits | LAST_WALL if sign * last < 0.0 else bits
 
 
-@njit(cache=True)
+@njit(cache=True, **LEAN)
 def clock_rate(first: float, last: float, sign: float, length: float) -> float:
     """Return how far the clock of (cone, sign of a) advances in a step; `length` = l."""
     return max(-sign * first, -sign * last, length / RATIO)
 
 
-@njit(cache=True)
+@njit(cache=True, **LEAN)
 def promised(distance: float, inner: float, outer: float) -> float:
     """Return δ: how far the clock may advance before the neuron can reach a wall, or a change its sign.
 
@@ -85,7 +85,7 @@ def promised(distance: float, inner: float, outer: float) -> float:
     return SAFETY * z / RATIO
 
 
-@njit(cache=True)
+@njit(cache=True, **LEAN)
 def certificate(w0: float, w1: float, a: float, cone: int, bits: int, clock: float, walls: Walls) -> float:
     """Return the neuron's key: it is in this cone, with this sign of a, as long as the clock is below it."""
     normals = walls.normals
@@ -100,10 +100,11 @@ def certificate(w0: float, w1: float, a: float, cone: int, bits: int, clock: flo
     if bits & LAST_WALL:
         wall = cone + 1
         distance = min(distance, -(normals[wall, 0] * w0 + normals[wall, 1] * w1) * normals[wall, 2])
-    return (clock + promised(distance, sqrt(w0 * w0 + w1 * w1), abs(a))) * ROUNDING
+    key: float = (clock + promised(distance, sqrt(w0 * w0 + w1 * w1), abs(a))) * ROUNDING
+    return key
 
 
-@njit(cache=True)
+@njit(cache=True, **LEAN)
 def advance_clock(clock: Floats, amount: float) -> None:
     """Add to a clock, (2,): its value, and what rounding has kept from it, so that nothing is ever lost."""
     missing = amount - clock[1]

@@ -36,6 +36,7 @@ from shallowflow.kernels.cone_certificate import (
 from shallowflow.kernels.cone_forces import Forces, new_forces, set_forces
 from shallowflow.kernels.cone_geometry import (
     INTERNAL,
+    LEAN,
     STRAY,
     Samples,
     Signed,
@@ -98,7 +99,7 @@ def begin(inner: Floats, outer: Floats, walls: Walls, samples: Samples, slope: f
     return state
 
 
-@njit(cache=True)
+@njit(cache=True, **LEAN)
 def _distribute(state: State, walls: Walls, samples: Samples, slope: float, loss: Loss) -> None:
     """Put every neuron into its cone. The first forces are needed to know which walls are approached."""
     groups, hot, work, counters = state

@@ -22,7 +22,7 @@ import numpy as np
 from numba import njit
 
 from shallowflow.arrays import Floats
-from shallowflow.kernels.cone_geometry import Samples
+from shallowflow.kernels.cone_geometry import LEAN, Samples
 
 SQUARE, LOGISTIC = 0, 1
 """Losses: weight · ½ Σ (h_k - y_k)²; weight · Σ ln(1 + exp(-h_k y_k))."""
@@ -49,7 +49,7 @@ def new_forces(cones: int, points: int) -> Forces:
     return Forces(planes[0], planes[1], planes[2], planes[3], np.zeros(points), np.zeros(points))
 
 
-@njit(cache=True)
+@njit(cache=True, **LEAN)
 def sum_half_turns(terms: Floats, sums: Floats) -> tuple[float, float]:
     """Set sums[r] = terms[r] + … + terms[r + L - 1], indices mod 2L; both (2L, 2). Return the sum of all."""
     lines = terms.shape[0] // 2
@@ -70,7 +70,7 @@ def sum_half_turns(terms: Floats, sums: Floats) -> tuple[float, float]:
     return total0, total1
 
 
-@njit(cache=True)
+@njit(cache=True, **LEAN)
 def pull(prediction: float, target: float, loss: int) -> float:
     """Return -∂L/∂h for one point, without the loss's weight."""
     if loss == SQUARE:
@@ -80,7 +80,7 @@ def pull(prediction: float, target: float, loss: int) -> float:
     return target * (small if margin > 0.0 else 1.0) / (1.0 + small)
 
 
-@njit(cache=True)
+@njit(cache=True, **LEAN)
 def set_forces(work: Forces, samples: Samples, slope: float, loss: tuple[int, float, float]) -> bool:
     """Compute all G_c from all β_c; return whether they are finite.
 

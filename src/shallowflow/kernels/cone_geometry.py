@@ -34,14 +34,10 @@ SAME_LINE = 4 * np.finfo(np.float64).eps
 """Two inputs count as on one line if the sine of their angle is no larger."""
 
 
-# Options of functions that only compiled ones call. They allocate nothing: without an entry from Python and
-# without counting references to arrays they compile in half the time.
-INTERNAL: Any = {
-    "no_cpython_wrapper": True,
-    "no_cfunc_wrapper": True,
-    "_nrt": False,
-    "error_model": "numpy",
-}
+# Options of functions that allocate nothing: they need not count references to arrays, and compile faster.
+LEAN: Any = {"no_cfunc_wrapper": True, "_nrt": False, "error_model": "numpy"}
+# The same for functions that only compiled ones call: without an entry from Python, in half the time.
+INTERNAL: Any = {"no_cpython_wrapper": True, **LEAN}
 # To a type checker the same as an integer; to Numba one type for all indices, however they are stored.
 Signed: Any = np.int64
 
@@ -106,7 +102,7 @@ def _same_line(one: Floats, other: Floats) -> bool:
     return bool(abs(one[0] * other[1] - one[1] * other[0]) <= SAME_LINE)
 
 
-@njit(cache=True)
+@njit(cache=True, **LEAN)
 def side_of_cone(w0: float, w1: float, cone: int, walls: Walls) -> int:
     """Return 0 if w is in the cone, -1 if it lies before the cone's first wall, 1 if behind its last one."""
     normals, owners = walls
@@ -119,7 +115,7 @@ def side_of_cone(w0: float, w1: float, cone: int, walls: Walls) -> int:
     return 0
 
 
-@njit(cache=True)
+@njit(cache=True, **LEAN)
 def cone_beside(cone: int, side: int, walls: Walls) -> int:
     """Return the cone itself (side 0), the one before it (-1) or behind it (1)."""
     cones = walls.owners.size - 1
@@ -128,7 +124,7 @@ def cone_beside(cone: int, side: int, walls: Walls) -> int:
     return beside + cones if beside < 0 else beside
 
 
-@njit(cache=True)
+@njit(cache=True, **LEAN)
 def cone_of(w0: float, w1: float, cone: int, walls: Walls) -> int:
     """Return the cone of w, found by a walk from `cone`, or `STRAY`."""
     if w0 == 0.0 and w1 == 0.0:
@@ -141,7 +137,7 @@ def cone_of(w0: float, w1: float, cone: int, walls: Walls) -> int:
     return STRAY
 
 
-@njit(cache=True)
+@njit(cache=True, **LEAN)
 def near_cone(w0: float, w1: float, cone: int, walls: Walls) -> int:
     """The same, made for a w that is in `cone` or in one beside it and not on a wall.
 
@@ -156,7 +152,7 @@ def near_cone(w0: float, w1: float, cone: int, walls: Walls) -> int:
     return cone if (first > 0.0) & (last < 0.0) else cone_of(w0, w1, cone, walls)
 
 
-@njit(cache=True)
+@njit(cache=True, **LEAN)
 def first_cone(w0: float, w1: float, walls: Walls) -> int:
     """Return the cone of w, found by bisection, or `STRAY`."""
     normals = walls.normals
@@ -169,4 +165,5 @@ def first_cone(w0: float, w1: float, walls: Walls) -> int:
             low = middle
         else:
             high = middle
-    return cone_of(w0, w1, low, walls)
+    cone: int = cone_of(w0, w1, low, walls)
+    return cone

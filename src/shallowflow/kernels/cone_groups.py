@@ -23,7 +23,7 @@ from numba import njit
 
 from shallowflow.arrays import Floats, Ints
 from shallowflow.kernels.cone_certificate import approached, approaches, certificate
-from shallowflow.kernels.cone_geometry import INTERNAL, Signed, Walls
+from shallowflow.kernels.cone_geometry import INTERNAL, LEAN, Signed, Walls
 from shallowflow.kernels.cone_heap import NONE, Heaps, Indices, list_members, new_heaps, pushed
 
 HOT, FROZEN = -1, -2
@@ -86,7 +86,7 @@ def new_groups(width: int, cones: int) -> tuple[Neurons, Cones, Heaps]:
     return neurons, table, new_heaps(width)
 
 
-@njit(cache=True)
+@njit(cache=True, **LEAN)
 def present(p: Floats, theta: Floats) -> tuple[float, float, float]:
     """Return P θ̂."""
     t0, t1, t2 = theta[0], theta[1], theta[2]
@@ -97,7 +97,7 @@ def present(p: Floats, theta: Floats) -> tuple[float, float, float]:
     )
 
 
-@njit(cache=True)
+@njit(cache=True, **LEAN)
 def referred(p: Floats, w0: float, w1: float, a: float) -> tuple[float, float, float]:
     """Return P⁻¹ θ, by cofactors."""
     c0, c1, c2 = p[4] * p[8] - p[5] * p[7], p[5] * p[6] - p[3] * p[8], p[3] * p[7] - p[4] * p[6]
@@ -108,7 +108,7 @@ def referred(p: Floats, w0: float, w1: float, a: float) -> tuple[float, float, f
     return t0 / det, t1 / det, t2 / det
 
 
-@njit(cache=True)
+@njit(cache=True, **LEAN)
 def propagate(p: Floats, g0: float, g1: float) -> None:
     """P <- (I + M) P."""
     for i in range(3):
@@ -118,7 +118,7 @@ def propagate(p: Floats, g0: float, g1: float) -> None:
         p[6 + i] = bottom + (g0 * top + g1 * middle)
 
 
-@njit(cache=True)
+@njit(cache=True, **LEAN)
 def spread(p: Floats) -> float:
     """Return ln of the largest entry of P, or -ln det P if that is larger: how uneven P is."""
     largest = 0.0
@@ -129,7 +129,7 @@ def spread(p: Floats) -> float:
     return max(log(largest), -log(det)) if det > 0.0 else np.inf
 
 
-@njit(cache=True)
+@njit(cache=True, **LEAN)
 def outer_inner_moment(p: Floats, s: Floats) -> tuple[float, float]:
     """Return Σ a w, the block (P S Pᵀ)_{wa}."""
     a0, a1, a2 = p[6], p[7], p[8]
@@ -139,7 +139,7 @@ def outer_inner_moment(p: Floats, s: Floats) -> tuple[float, float]:
     return p[0] * v0 + p[1] * v1 + p[2] * v2, p[3] * v0 + p[4] * v1 + p[5] * v2
 
 
-@njit(cache=True)
+@njit(cache=True, **LEAN)
 def add_moment(s: Floats, theta: Floats, sign: float) -> None:
     """S += sign θ̂ θ̂ᵀ; what rounding takes from a sum goes into s[6:], and back when the sum is small."""
     at = 0

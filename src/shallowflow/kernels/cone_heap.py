@@ -15,7 +15,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from shallowflow.arrays import Floats
-from shallowflow.kernels.cone_geometry import Signed
+from shallowflow.kernels.cone_geometry import LEAN, Signed
 
 Indices = NDArray[np.int32]
 NONE = -1
@@ -34,7 +34,7 @@ def new_heaps(size: int) -> Heaps:
     return Heaps(np.zeros(size), np.full(size, NONE, np.int32), np.full(size, NONE, np.int32))
 
 
-@njit(cache=True)
+@njit(cache=True, **LEAN)
 def melded(one: int, other: int, heaps: Heaps) -> int:
     """Return the root of two heaps put together."""
     if one < 0:
@@ -48,16 +48,17 @@ def melded(one: int, other: int, heaps: Heaps) -> int:
     return one
 
 
-@njit(cache=True)
+@njit(cache=True, **LEAN)
 def pushed(root: int, neuron: int, key: float, heaps: Heaps) -> int:
     """Return the root after `neuron` went into the heap with this key."""
     heaps.key[neuron] = key
     heaps.child[neuron] = NONE
     heaps.sibling[neuron] = NONE
-    return melded(root, neuron, heaps)
+    root = melded(root, neuron, heaps)
+    return root
 
 
-@njit(cache=True)
+@njit(cache=True, **LEAN)
 def popped(root: int, heaps: Heaps) -> int:
     """Return the root after the smallest was taken out: its children melded in pairs, these backwards."""
     sibling = heaps.sibling
@@ -80,7 +81,7 @@ def popped(root: int, heaps: Heaps) -> int:
     return root
 
 
-@njit(cache=True)
+@njit(cache=True, **LEAN)
 def list_members(root: int, heaps: Heaps, members: Indices) -> int:
     """Write the neurons of a heap into `members`, parents before children; return how many there are."""
     if root < 0:

@@ -16,7 +16,7 @@ from numba import njit
 
 from shallowflow.arrays import Floats, Ints
 from shallowflow.kernels.cone_certificate import LONGEST_STEP
-from shallowflow.kernels.cone_geometry import INTERNAL, Signed
+from shallowflow.kernels.cone_geometry import INTERNAL, LEAN, Signed
 from shallowflow.kernels.cone_groups import HOT, MAX_SPREAD
 from shallowflow.kernels.cone_heap import Heaps, popped
 from shallowflow.kernels.cone_hot import COOLING_PERIOD, QUIET, RECROSSING
@@ -86,7 +86,7 @@ def begin(inner: Floats, outer: Floats, points: Points, loss: Loss, grouped: boo
     return state
 
 
-@njit(cache=True)
+@njit(cache=True, **LEAN)
 def _distribute(state: State, points: Points, loss: Loss) -> None:
     """Give every neuron its pattern. The first forces are needed to know which borders are approached."""
     groups, table, d = state.groups, state.table, points.inputs.shape[1]
