@@ -11,6 +11,7 @@ BENCHMARKS = (
     "anls",
     "curve_fitting",
     "cone_descent",
+    "incremental",
     "studies",
     "experiment_costs",
 )

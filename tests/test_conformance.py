@@ -62,6 +62,7 @@ GENERATOR_ARGUMENTS: dict[str, dict[str, Any]] = {
     "three_points": {},
     "stewart": {"size": 7},
     "orthonormal": {"size": 4, "dimension": 6},
+    "correlated": {"size": 4, "dimension": 6},
     "orthogonal": {"size": 4, "dimension": 6},
     "sphere": {"size": 5, "dimension": 3},
     "curve": {"name": "jump", "size": 11, "noise": 0.1},
@@ -70,6 +71,7 @@ ORTHONORMAL = GENERATORS["orthonormal"](4, labels="positive")
 INITIALISATION_ARGUMENTS: dict[str, dict[str, Any]] = {
     "balanced": {"width": 5, "dimension": 3},
     "log_scaled": {"width": 5, "dimension": 3, "log_scale": -2302.0},
+    "he_uniform": {"width": 5, "dimension": 3},
     "dominated": {"width": 5, "dimension": 3},
     "gaussian": {"width": 5, "dimension": 3},
     "asymmetric": {"width": 5, "dimension": 3},

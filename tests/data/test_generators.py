@@ -202,3 +202,12 @@ NOT_A_NUMBER: Any = "a"
 def test_borders(make: Callable[[], Dataset], message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
         make()
+
+
+def test_correlated_inputs_have_one_inner_product_up_to_sign() -> None:
+    inputs = GENERATORS["correlated"](7, 12, correlation=0.2, seed=3).inputs
+    gram = inputs @ inputs.T
+    np.testing.assert_allclose(np.diag(gram), 1.0, rtol=1e-13)
+    off = gram[~np.eye(7, dtype=bool)]
+    np.testing.assert_allclose(np.abs(off), 0.2, rtol=1e-12)
+    assert {-1.0, 1.0} == set(np.sign(off))

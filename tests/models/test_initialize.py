@@ -219,3 +219,11 @@ HALF: Any = 2.5
 def test_borders(make: Callable[[], Network], message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
         make()
+
+
+def test_he_uniform_has_the_ranges_of_a_linear_layer() -> None:
+    network = initialize.he_uniform(4000, 25, seed=0)
+    assert np.abs(network.inner).max() <= 0.2
+    assert np.abs(network.outer).max() <= 1 / np.sqrt(4000)
+    assert network.inner.var() == pytest.approx(0.04 / 3, rel=0.02)
+    assert network.outer.var() == pytest.approx(1 / 12000, rel=0.05)

@@ -26,6 +26,7 @@ from shallowflow.landscape.orthonormal import ORTHONORMAL, mask_matrix, mask_rep
 from shallowflow.models.networks import LogScaledNetwork, Network, ReLUNetwork
 
 BALANCED = 1e-9
+ACCURATE = 1e-6
 MOMENTS = 20
 """Times per plateau at which the distance is measured."""
 
@@ -63,14 +64,14 @@ def _distance_promises(runs: list[Trajectory], limit: SaddleToSaddle, margin: fl
     """Return the distance of every run, from large to small α, and whether they fall."""
     ordered = sorted(runs, key=lambda run: acceleration(run.initial))
     distances = [distance_off_jumps(run, limit, margin) for run in ordered]
-    promises = [
-        Promise(f"distance off the jumps at ln(1/α) = {acceleration(run.initial):.6g}", 0.0, distance)
-        for run, distance in zip(ordered, distances, strict=True)
-    ]
-    falls = all(after < before for before, after in pairwise(distances))
     # A distance at the accuracy of an integrator cannot fall further.
-    settled = distances[-1] <= 1e-6
-    kept = None if len(distances) < 2 else falls or settled
+    steps = [after < before or after <= ACCURATE for before, after in pairwise(distances)]
+    judged: list[bool | None] = [True, *steps] if steps else [None]
+    promises = [
+        Promise(f"distance off the jumps at ln(1/α) = {acceleration(run.initial):.6g}", 0.0, distance, kept)
+        for run, distance, kept in zip(ordered, distances, judged, strict=True)
+    ]
+    kept = all(steps) if steps else None
     promises.append(Promise("these distances fall with α", distances[0], distances[-1], kept))
     return promises
 

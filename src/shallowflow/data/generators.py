@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from shallowflow.arrays import Floats, Seed, count, generator, non_negative, one_of
+from shallowflow.arrays import Floats, Seed, count, generator, non_negative, one_of, unit_interval
 from shallowflow.data.dataset import Dataset
 from shallowflow.data.targets import PiecewiseAffine
 from shallowflow.errors import InvalidInputError
@@ -40,6 +40,28 @@ def orthonormal(
     rng = generator(seed)
     inputs = _orthonormal_rows(rng, size, _dimension(size, dimension))
     return Dataset(inputs, _labels(rng, size, labels), name="orthonormal")
+
+
+def correlated(
+    size: int,
+    dimension: int | None = None,
+    *,
+    correlation: float = 0.01,
+    labels: str = "gaussian",
+    seed: Seed = 0,
+) -> Dataset:
+    """Unit inputs with ⟨x_i, x_k⟩ = ±correlation for all pairs (d > n): nearly orthonormal if it is small.
+
+    x_i = √(1 − c)·q_i ± √c·q_0 with q orthonormal and random signs; labels and basis as in `orthonormal`.
+    """
+    size, share = count(size, "size"), unit_interval(correlation, "correlation")
+    chosen = size + 1 if dimension is None else count(dimension, "dimension")
+    rng = generator(seed)
+    basis = _orthonormal_rows(rng, size + 1, _dimension(size + 1, chosen))
+    values = _labels(rng, size, labels)
+    signs = rng.choice(np.array([-1.0, 1.0]), (size, 1))
+    inputs = np.sqrt(1.0 - share) * basis[:size] + np.sqrt(share) * signs * basis[size]
+    return Dataset(inputs, values, name="correlated")
 
 
 def orthogonal(
@@ -97,6 +119,7 @@ GENERATORS: dict[str, Callable[..., Dataset]] = {
     "three_points": three_points,
     "stewart": stewart,
     "orthonormal": orthonormal,
+    "correlated": correlated,
     "orthogonal": orthogonal,
     "sphere": sphere,
     "curve": curve,

@@ -13,14 +13,15 @@ from shallowflow.experiments.experiment import (
     Sweep,
 )
 from shallowflow.experiments.figure import Animation, Figure, Panel, Series
+from shallowflow.experiments.incremental import INCREMENTAL
 from shallowflow.experiments.plateau import PLATEAU
 from shallowflow.studies import Executor, Store
 
 EXPERIMENTS: dict[str, Experiment] = {
-    experiment.name: experiment for experiment in (*EARLY_ALIGNMENT, *PLATEAU)
+    experiment.name: experiment for experiment in (*EARLY_ALIGNMENT, *INCREMENTAL, *PLATEAU)
 }
 
-DEMO: tuple[str, ...] = ("early_alignment/fig2", "plateau/fig2")
+DEMO: tuple[str, ...] = ("early_alignment/fig2", "incremental/fig1", "plateau/fig2")
 """One figure of each paper, for a first look."""
 
 

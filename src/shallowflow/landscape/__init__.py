@@ -37,6 +37,7 @@ from shallowflow.landscape.orthonormal import (
     MaskReport,
     mask_failure_bound,
     mask_matrix,
+    mask_of,
     mask_report,
     orthonormality,
 )
@@ -121,6 +122,7 @@ __all__ = [
     "local_pl",
     "mask_failure_bound",
     "mask_matrix",
+    "mask_of",
     "mask_report",
     "merged_neurons",
     "min_norm_interpolator",

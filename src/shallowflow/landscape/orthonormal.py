@@ -69,8 +69,15 @@ def mask_matrix(network: ReLUNetwork | LogScaledNetwork, dataset: Dataset) -> Bo
     """
     if not isinstance(network, ReLUNetwork | LogScaledNetwork):
         raise InvalidInputError(f"network: must be a ReLUNetwork or LogScaledNetwork, got {shown(network)}")
-    active = network.preactivations(dataset.inputs).T > 0
-    mask: Bools = active & (neuron_signs(network) * dataset.targets[:, None] > 0)
+    return mask_of(network.preactivations(dataset.inputs), neuron_signs(network), dataset.targets)
+
+
+def mask_of(preactivations: Floats, signs: Floats, targets: Floats) -> Bools:
+    """Return the mask (n, m) from preactivations (m, n): for data too large to hold their inputs.
+
+    On the standard basis the preactivations are the inner weights themselves.
+    """
+    mask: Bools = (preactivations.T > 0) & (signs * targets[:, None] > 0)
     return mask
 
 

@@ -89,6 +89,14 @@ def gaussian(
     return ReLUNetwork(inner, size * rng.standard_normal(width), slope=slope)
 
 
+def he_uniform(width: int, dimension: int, *, slope: float = 0.0, seed: Seed = 0) -> ReLUNetwork:
+    """w_j ~ U[−1/√d, 1/√d]^d, a_j ~ U[−1/√m, 1/√m]: PyTorch's default, [incremental] App. A.2."""
+    width, dimension = count(width, "width"), count(dimension, "dimension")
+    rng = generator(seed)
+    inner = rng.uniform(-1.0, 1.0, (width, dimension)) / np.sqrt(dimension)
+    return ReLUNetwork(inner, rng.uniform(-1.0, 1.0, width) / np.sqrt(width), slope=slope)
+
+
 def asymmetric(
     width: int, dimension: int, *, excess: float = 1.0, slope: float = 0.0, seed: Seed = 0
 ) -> ReLUNetwork:

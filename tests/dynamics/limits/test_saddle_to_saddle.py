@@ -90,6 +90,19 @@ def test_the_network_in_time_is_constant_between_jumps() -> None:
     assert limit(100.0) == limit.final
 
 
+def test_exponents_and_directions_in_between() -> None:
+    network, data = by_hand()
+    limit = sf.saddle_to_saddle(network, data)
+    np.testing.assert_allclose(limit.exponents(0.4), [-0.5, -1 + np.sqrt(20) / 10, -0.9], rtol=1e-13)
+    np.testing.assert_allclose(limit.exponents(0.8), limit.process.exponents[1], atol=1e-14)
+    np.testing.assert_allclose(limit.exponents(100.0), 0.0, atol=1e-14)
+    np.testing.assert_allclose(limit.directions(0)[0], [0.6, 0.8, 0.0, 0.0], rtol=1e-14)
+    np.testing.assert_allclose(
+        limit.directions(0)[1], np.array([0.0, 2.0, 1.0, 0.0]) / np.sqrt(5), rtol=1e-14
+    )
+    np.testing.assert_allclose(limit.directions(1)[:2], [[0.0] * 4, [0.0, 0.0, 1.0, 0.0]], atol=1e-14)
+
+
 def test_the_scale_of_the_network_does_not_matter() -> None:
     network, data = by_hand()
     tiny = sf.LogScaledNetwork(network.inner, network.outer, np.full(3, -5000.0))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shallowflow.arrays import Floats, FrozenArrays, Ints, shown
+from shallowflow.arrays import Bools, Floats, FrozenArrays, Ints, shown
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.replayed import Replayed
 from shallowflow.dynamics.trajectory import Trajectory
@@ -64,6 +64,12 @@ def jumps(trajectory: Trajectory, dataset: Dataset) -> Jumps:
         tuple(np.flatnonzero(fitted & (owners == j)) for j in neurons[order]),
         np.flatnonzero(~fitted),
     )
+
+
+def fitted_points(network: Network, dataset: Dataset) -> Bools:
+    """Return which points are fitted, (n,): output at least 50 % of the label, [incremental] App. A.1."""
+    outputs = network.predict(dataset.inputs) * np.sign(dataset.targets)
+    return np.asarray(outputs >= FITTED * np.abs(dataset.targets))
 
 
 def log_norms(network: Network) -> Floats:

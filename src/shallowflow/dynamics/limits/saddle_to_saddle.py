@@ -141,6 +141,7 @@ class SaddleToSaddle(FrozenArrays):
     process: JumpProcess
     dataset: Dataset
     signs: Floats
+    mask: Bools
     shares: Floats
     corrections: Floats
     outcome: Outcome
@@ -196,6 +197,25 @@ class SaddleToSaddle(FrozenArrays):
         """Return the network at an accelerated time ≥ 0; at a jump, the one before it."""
         return self.saddle(int(np.searchsorted(self.jump_times, non_negative(time, "time"))))
 
+    def exponents(self, time: float) -> Floats:
+        """Return ρ_j at an accelerated time ≥ 0, (m,): ‖w_j‖ = (1/α)^ρ_j in the limit, piecewise linear."""
+        plateau = int(np.searchsorted(self.jump_times, non_negative(time, "time")))
+        passed = time - self.times[plateau]
+        grown: Floats = self.process.exponents[plateau] + self.process.rates[plateau] * passed
+        return np.minimum(grown, 0.0)
+
+    def directions(self, jumps: int) -> Floats:
+        """Return the directions that unfitted neurons take after that many jumps, [incremental] (9), (m, d).
+
+        A neuron without an unfitted point has none: zeros.
+        """
+        left = np.ones(self.dataset.size, dtype=np.bool_)
+        for points in self.process.fitted[:jumps]:
+            left[points] = False
+        pulls = (self.mask * left[:, None] * np.abs(self.dataset.targets)[:, None]).T @ self.dataset.inputs
+        norms = np.linalg.norm(pulls, axis=1, keepdims=True)
+        return np.asarray(np.divide(pulls, norms, out=np.zeros_like(pulls), where=norms > 0))
+
     def predicted_times(self, acceleration: float) -> Floats:
         """Return the flow's jump times from α = e^{−acceleration} to first order, τ + C/ln(1/α), (J,)."""
         return self.jump_times + self.corrections / positive(acceleration, "acceleration")
@@ -239,7 +259,7 @@ def saddle_to_saddle(network: ReLUNetwork | LogScaledNetwork, dataset: Dataset) 
     corrections = jump_corrections(
         process.neurons, process.fitted, process.rates, together, mask, dataset.targets
     )
-    return SaddleToSaddle(process, dataset, signs, shares, corrections, _outcome(process, mask))
+    return SaddleToSaddle(process, dataset, signs, mask, shares, corrections, _outcome(process, mask))
 
 
 def _shared(offsets: Floats, groups: Ints) -> tuple[Floats, Floats]:
