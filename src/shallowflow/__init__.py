@@ -91,7 +91,7 @@ __all__ = [
 def __getattr__(name: str) -> ModuleType:
     """Import `shallowflow.estimators` on first use: scikit-learn alone takes most of a second."""
     if name == "estimators":
-        from importlib import import_module
+        import shallowflow.estimators as loaded
 
-        return import_module("shallowflow.estimators")
+        return loaded
     raise AttributeError(f"module 'shallowflow' has no attribute {name!r}")

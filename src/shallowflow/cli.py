@@ -52,7 +52,7 @@ class Program(click.Group):
         """Run the command; Ctrl-C ends it with one line."""
         try:
             return super().invoke(ctx)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, click.Abort):
             click.echo("interrupted", err=True)
             ctx.exit(INTERRUPTED)
 

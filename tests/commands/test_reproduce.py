@@ -12,11 +12,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import Result
+from click.testing import CliRunner, Result
 
+from shallowflow.cli import main
+from shallowflow.errors import StoreError
 from shallowflow.experiments import EXPERIMENTS, Claim, Experiment, Figure, Findings, Panel, Progress, Series
 from shallowflow.experiments.experiment import Sweep
-from shallowflow.studies import Study
+from shallowflow.studies import Store, Study
 from tests.studies.tasks import draw, stumble
 from tests.test_cli import COMMAND, refused, run
 
@@ -189,6 +191,14 @@ def test_the_cost_is_told_beforehand_and_asked_about(monkeypatch: pytest.MonkeyP
         "error: --yes: must be given for --scale paper where nobody can be asked",
     ]
     assert not Path("report/report.html").exists()
+    monkeypatch.setattr("shallowflow.commands.reproduce._somebody_there", lambda: True)
+    for answer, code in (("n\n", 1), ("", 130)):
+        asked = CliRunner().invoke(
+            main, ["reproduce", "plateau", "--jobs", "1", "--scale", "paper"], input=answer
+        )
+        assert asked.exit_code == code
+        assert "Go on? [y/N]" in asked.stderr
+        assert not Path("report/report.html").exists()
     assert here("plateau", "--scale", "paper", "--yes").exit_code == 0
     # Nothing is left to do, so there is nothing to ask.
     assert here("plateau", "--scale", "paper").exit_code == 0
@@ -273,10 +283,10 @@ def test_ctrl_c_ends_the_workers_and_keeps_the_store(tmp_path: Path) -> None:
         [*COMMAND, *words], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         start_new_session=True,
     ) as process:  # fmt: skip
-        while not (tmp_path / "report" / "store" / "runs.sqlite-wal").exists():
+        while planned(tmp_path / "report" / "store") < 2:
             assert process.poll() is None
             time.sleep(0.05)
-        time.sleep(4.0)
+        time.sleep(1.0)
         os.killpg(process.pid, signal.SIGINT)
         _, err = process.communicate(timeout=60)
     assert process.returncode == 130
@@ -286,6 +296,15 @@ def test_ctrl_c_ends_the_workers_and_keeps_the_store(tmp_path: Path) -> None:
     while alive(process.pid):
         assert time.monotonic() < deadline
         time.sleep(0.05)
+
+
+def planned(directory: Path) -> int:
+    """How many studies a store has, which another process may be about to make."""
+    try:
+        with Store(directory, writable=False) as store:
+            return len(store.studies())
+    except StoreError:
+        return 0
 
 
 def alive(group: int) -> bool:

@@ -31,6 +31,7 @@ def test_the_wall_time_is_at_least_that_of_the_longest() -> None:
         "bbb  about 20 s",
         "together about 2 min 0 s of CPU time, about 1 min 40 s with 4 at a time",
     ]
+    assert costs_text({"a": 5.0}, None).splitlines()[-1] == "together about 5.0 s of CPU time"
     assert costs_text({"a": None}, 2) == "a  not measured"
 
 

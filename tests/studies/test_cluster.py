@@ -80,6 +80,7 @@ def test_two_workers_give_the_bits_of_one_process_and_failures_are_told(dask: Da
     assert results[0].error.startswith("ValueError: this run cannot be\n")
 
 
+@pytest.mark.slow
 def test_coordinator_killed_half_way_on_a_cluster(dask: Dask, tmp_path: Path) -> None:
     log, directory = tmp_path / "log", tmp_path / "store"
     command = [sys.executable, "-m", "tests.studies.tasks", str(directory), str(log), dask.address]
@@ -128,6 +129,7 @@ def test_a_worker_killed_half_way_loses_nothing(dask: Dask, tmp_path: Path) -> N
     assert log.read_text().split() == executed
 
 
+@pytest.mark.slow
 def test_a_local_cluster_is_made_and_ended() -> None:
     study = Study("bits", draw, {"size": [40]}, repeats=2, root_seed=5)
     assert numbers(run(study, Cluster("local", jobs=2))) == numbers(run(study))

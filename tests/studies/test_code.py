@@ -48,6 +48,7 @@ def test_the_files_of_an_experiment_are_those_it_computes_with() -> None:
     names = set(code._sources(run_fig2.__module__))
     assert {run_fig2.__module__, "shallowflow.dynamics.descent", "shallowflow.kernels.cone_descent"} <= names
     assert "shallowflow.models.networks" in names
+    assert "shallowflow.estimators.anls" in code._sources("shallowflow")
     assert not any(name.startswith(("shallowflow.reporting", "shallowflow.cli", "numpy")) for name in names)
     assert not any(name.startswith("shallowflow.experiments.plateau") for name in names)
     for name in names:

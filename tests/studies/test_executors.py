@@ -51,12 +51,10 @@ def test_a_run_that_fails_is_told_and_stops_nothing(executor: Executor) -> None:
 
 
 def test_a_run_that_kills_its_worker_fails_alone(tmp_path: Path) -> None:
-    points = [{"how": "fine", "index": index} for index in range(2)]
-    points.insert(1, {"how": "die"})
-    points.insert(3, {"how": "die once", "mark": str(tmp_path / "mark")})
+    points = [{"how": "die"}, {"how": "die once", "mark": str(tmp_path / "mark")}]
     results = run(Study("s", stumble, points), Processes(2))
-    assert [result.done for result in results] == [True, False, True, True]
-    assert results[1].error.startswith("the worker process died")
+    assert [result.done for result in results] == [False, True]
+    assert results[0].error.startswith("the worker process died")
 
 
 def test_stopping_early_leaves_no_process_behind(tmp_path: Path) -> None:
@@ -72,6 +70,39 @@ def test_stopping_early_leaves_no_process_behind(tmp_path: Path) -> None:
     endless.close()
     assert time.monotonic() - start < 60
     assert set(multiprocessing.active_children()) == before
+
+
+def test_workers_end_when_the_program_is_killed(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    command = [sys.executable, "-m", "tests.studies.tasks", str(tmp_path / "store"), str(log)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
+    with subprocess.Popen(command, env=environment, start_new_session=True) as victim:
+        while not log.exists():
+            assert victim.poll() is None
+            time.sleep(0.05)
+        victim.kill()
+    deadline = time.monotonic() + 60
+    with pytest.raises(ProcessLookupError):
+        kill_until_gone(victim.pid, deadline)
+
+
+def kill_until_gone(group: int, deadline: float) -> None:
+    """Ask for the group, with no signal, until nobody is left in it."""
+    while time.monotonic() < deadline:
+        os.killpg(group, 0)
+        time.sleep(0.05)
+
+
+def test_a_task_cannot_spoil_a_second_run_of_itself() -> None:
+    study = Study("s", careless, {"list": [(1, 2)]})
+    assert run(study)[0].metrics == run(study)[0].metrics
+    assert study.points == ({"list": (1, 2)},)
+
+
+def careless(parameters: dict[str, Any], seed: np.random.SeedSequence) -> dict[str, float]:
+    """Change what was given, and spawn from the seed, which counts its children."""
+    del parameters["list"]
+    return {"drawn": np.random.default_rng(seed.spawn(1)[0]).random()}
 
 
 def test_workers_use_one_thread(tmp_path: Path) -> None:

@@ -50,6 +50,15 @@ def test_the_store_gives_back_what_was_computed(tmp_path: Path) -> None:
         assert two.attempts == 1
 
 
+def test_parameters_come_back_as_the_task_saw_them(tmp_path: Path) -> None:
+    study = Study("s", draw, [{"size": 2, "times": (0.0, [1, np.inf]), "more": {"a": (1,)}}])
+    with Store(tmp_path) as store:
+        (result,) = run(study, store=store)
+    assert (
+        result.parameters == study.points[0] == {"size": 2, "times": (0.0, (1, np.inf)), "more": {"a": (1,)}}
+    )
+
+
 def test_numbers_that_sql_does_not_know_survive(tmp_path: Path) -> None:
     study = Study("odd", odd, {})
     with Store(tmp_path) as store:

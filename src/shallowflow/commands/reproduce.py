@@ -15,6 +15,7 @@ from shallowflow.errors import InvalidInputError
 from shallowflow.experiments import DEMO, EXPERIMENTS, Experiment, Reproduction
 from shallowflow.experiments.batch import recall, reproduce_here, reproduce_together, study_of, unfinished
 from shallowflow.studies import Cluster, Executor, Processes, Store
+from shallowflow.studies.cluster import LOCAL
 
 INTERRUPTED = 130
 
@@ -60,7 +61,7 @@ def reproduce(
       shallowflow reproduce --demo --json > claims.json
     """
     experiments = _chosen(names, demo)
-    if jobs is not None and dask is not None and dask != "local":
+    if jobs is not None and dask not in (None, LOCAL):
         raise InvalidInputError(f"--jobs: has no meaning with a Dask scheduler elsewhere, got {jobs}")
     executor: Executor = Processes(jobs) if dask is None else Cluster(dask, jobs)
     from shallowflow.reporting.destination import prepare_directory
@@ -72,8 +73,8 @@ def reproduce(
         if fresh:
             store.forget(run for experiment in experiments for run in study_of(experiment, scale).runs)
         missing = unfinished(experiments, scale, store)
-        if scale == "paper" and missing:
-            _announce(missing, scale, getattr(executor, "jobs", 1), ask=not yes)
+        if scale == "paper" and missing and not _agreed(missing, scale, executor, yes):
+            ctx.exit(1)
         try:
             _run(missing, scale, store, executor, alone=jobs == 1 and dask is None)
         except KeyboardInterrupt:
@@ -134,20 +135,22 @@ def _tell(done: Sequence[Reproduction], kept: int, result: dict[str, object]) ->
     click.echo(str(result["report"]))
 
 
-def _announce(experiments: Sequence[Experiment], scale: str, jobs: int, ask: bool) -> None:
+def _agreed(experiments: Sequence[Experiment], scale: str, executor: Executor, yes: bool) -> bool:
     """Say what the experiments will cost here, and ask whether to go on."""
     from shallowflow.experiments.cost import REFERENCE, estimate, speed_test
     from shallowflow.reporting.studies_tables import costs_text
 
     slowness = speed_test() / REFERENCE
     costs = {experiment.name: estimate(experiment, scale, slowness) for experiment in experiments}
-    click.echo(costs_text(costs, jobs), err=True)
-    if not ask:
-        return
-    if not sys.stdin.isatty():
+    elsewhere = isinstance(executor, Cluster) and executor.address != LOCAL
+    click.echo(costs_text(costs, None if elsewhere else getattr(executor, "jobs", 1)), err=True)
+    if not yes and not _somebody_there():
         raise InvalidInputError("--yes: must be given for --scale paper where nobody can be asked")
-    if not click.confirm("Go on?", err=True):
-        raise click.Abort
+    return yes or click.confirm("Go on?", err=True)
+
+
+def _somebody_there() -> bool:
+    return sys.stdin.isatty()
 
 
 def _chosen(names: Sequence[str], demo: bool) -> list[Experiment]:

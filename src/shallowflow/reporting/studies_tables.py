@@ -39,8 +39,8 @@ def runs_table(columns: Mapping[str, Sequence[Any]]) -> Table:
     return table
 
 
-def costs_text(costs: Mapping[str, float | None], jobs: int) -> str:
-    """Return what experiments will cost here: CPU time of each and of all, wall time with some at a time."""
+def costs_text(costs: Mapping[str, float | None], jobs: int | None) -> str:
+    """Return what experiments will cost here: CPU time of each and of all, wall time with some at once."""
     width = max(len(name) for name in costs)
     lines = [
         f"{name:<{width}}  {'not measured' if seconds is None else f'about {seconds_text(seconds)}'}"
@@ -48,12 +48,10 @@ def costs_text(costs: Mapping[str, float | None], jobs: int) -> str:
     ]
     known = [seconds for seconds in costs.values() if seconds is not None]
     if known:
-        wall = max(max(known), sum(known) / jobs)
         unknown = " and what was not measured" if len(known) < len(costs) else ""
-        lines.append(
-            f"together about {seconds_text(sum(known))} of CPU time{unknown}, "
-            f"about {seconds_text(wall)} with {jobs} at a time"
-        )
+        total = f"together about {seconds_text(sum(known))} of CPU time{unknown}"
+        wall = seconds_text(max(max(known), sum(known) / (jobs or 1)))
+        lines.append(total if jobs is None else f"{total}, about {wall} with {jobs} at a time")
     return "\n".join(lines)
 
 

@@ -77,8 +77,10 @@ class Cluster:
         except ImportError as error:
             raise InvalidInputError("--dask: needs Dask; pip install 'shallowflow[dask]'") from error
         if self.address == LOCAL:
+            # Any free port for Dask's own pages: the usual one may belong to another cluster.
+            pages = "127.0.0.1:0"
             with (
-                LocalCluster(n_workers=self.jobs, threads_per_worker=1, dashboard_address=None) as cluster,
+                LocalCluster(n_workers=self.jobs, threads_per_worker=1, dashboard_address=pages) as cluster,
                 Client(cluster) as client,
             ):
                 yield client

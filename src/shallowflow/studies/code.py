@@ -98,7 +98,7 @@ def _file(module: str) -> Path | None:
     top, *rest = module.split(".")
     root = _top(top)
     if root is None or not rest:
-        return root
+        return root if root is not None and root.is_file() else None
     if root.name != "__init__.py":
         return None
     stem = root.parent.joinpath(*rest)

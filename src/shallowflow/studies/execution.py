@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import pickle
 import platform
@@ -69,7 +70,7 @@ def execute(run: Run, **extra: Any) -> Outcome:
     error = ""
     try:
         _check_code(run)
-        metrics, arrays = _sorted_out(run.task(run.parameters, run.seed, **extra))
+        metrics, arrays = _sorted_out(run.task(copy.deepcopy(run.parameters), run.seed, **extra))
     except ShallowflowError as trouble:
         error = f"{type(trouble).__name__}: {trouble}"
     except (Exception, SystemExit) as trouble:

@@ -26,7 +26,7 @@ from shallowflow.errors import FileFormatError, StoreError
 from shallowflow.files import write_atomically
 from shallowflow.studies.execution import Outcome
 from shallowflow.studies.results import Result, StoredArrays
-from shallowflow.studies.study import Run, Study
+from shallowflow.studies.study import Run, Study, plain_parameters
 
 FORMAT = 1
 SCHEMA = """
@@ -188,7 +188,7 @@ class Store:
         path = self._arrays(row["identity"])
         return Result(
             identity=row["identity"],
-            parameters=json.loads(row["parameters"]),
+            parameters=plain_parameters(json.loads(row["parameters"]), "parameters"),
             repeat=row["repeat"],
             status=row["status"],
             metrics=metrics if row["status"] == "done" else {},

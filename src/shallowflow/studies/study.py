@@ -46,9 +46,9 @@ class Run:
     code: str
     subject: Callable[..., Any]
 
-    @cached_property
+    @property
     def seed(self) -> np.random.SeedSequence:
-        """The run's own random stream."""
+        """The run's own random stream, new at each call: a sequence remembers what was spawned from it."""
         digest = hashlib.sha256(_text(self._key).encode()).digest()
         words = np.frombuffer(digest, dtype="<u4")[:SEED_WORDS]
         return np.random.SeedSequence(self.root_seed, spawn_key=tuple(int(word) for word in words))
@@ -104,7 +104,7 @@ class Study:
             points = [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
         else:
             points = [dict(point) if isinstance(point, Mapping) else point for point in self.grid]
-        plain = [_plain(point, "grid") for point in points]
+        plain = [plain_parameters(point, "grid") for point in points]
         if not plain or not all(isinstance(point, dict) for point in plain):
             raise InvalidInputError(
                 f"grid: must be parameters {{name: value}}, at least one; got {shown(self.grid)}"
@@ -129,7 +129,7 @@ def _axis(values: Any, name: str) -> list[Any]:
     return list(values)
 
 
-def _plain(value: Any, name: str) -> Any:
+def plain_parameters(value: Any, name: str) -> Any:
     """Return `value` as plain Python: what the task sees is exactly what is hashed and written down."""
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
@@ -138,9 +138,9 @@ def _plain(value: Any, name: str) -> Any:
     if isinstance(value, Mapping):
         if not all(isinstance(key, str) for key in value):
             raise InvalidInputError(f"{name}: names must be texts, got {shown(value)}")
-        return {key: _plain(entry, f"{name}: {key}") for key, entry in value.items()}
+        return {key: plain_parameters(entry, f"{name}: {key}") for key, entry in value.items()}
     if isinstance(value, list | tuple | range):
-        return tuple(_plain(entry, name) for entry in value)
+        return tuple(plain_parameters(entry, name) for entry in value)
     raise InvalidInputError(
         f"{name}: must be a number, a text, None, or a sequence or mapping of them, got {shown(value)}"
     )

@@ -206,4 +206,5 @@ THEOREM1 = Experiment(
         },
     },
     run=run_theorem1,
+    cost={"quick": 6},
 )

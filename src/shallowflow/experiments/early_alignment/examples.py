@@ -110,4 +110,5 @@ FIG1 = Experiment(
     source="Figure 1, §4, §6, App. B",
     parameters={scale: {"assumed": ASSUMED, "size": 40, "seed": 0} for scale in ("quick", "paper")},
     run=run_fig1,
+    cost={"quick": 0.2},
 )

@@ -252,6 +252,7 @@ NATURE = Experiment(
         },
     },
     run=run_nature,
+    cost={"quick": 6.4},
 )
 
 WIDTH = Experiment(
@@ -281,4 +282,5 @@ WIDTH = Experiment(
         },
     },
     run=run_width,
+    cost={"quick": 1.7},
 )

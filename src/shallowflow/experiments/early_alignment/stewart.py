@@ -190,4 +190,5 @@ FIG3 = Experiment(
         },
     },
     run=run_fig3,
+    cost={"quick": 4.6},
 )

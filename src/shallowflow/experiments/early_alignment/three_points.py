@@ -177,4 +177,5 @@ FIG2 = Experiment(
         },
     },
     run=run_fig2,
+    cost={"quick": 3.4, "paper": 17.9},
 )

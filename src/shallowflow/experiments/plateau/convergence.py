@@ -252,8 +252,21 @@ FIG4 = Experiment(
     "Figure 4, §3.2",
     {"quick": {**_FIVE, "steps": 10_000_000}, "paper": {**_FIVE, "steps": 100_000_000}},
     run_fig4,
+    cost={"quick": 1.6},
 )
 FIG7 = Experiment(
-    "plateau/fig7", "sin πx: gradient descent to stationarity", "Figure 7, §5.1", _SINE_SCALES, run_fig7
+    "plateau/fig7",
+    "sin πx: gradient descent to stationarity",
+    "Figure 7, §5.1",
+    _SINE_SCALES,
+    run_fig7,
+    cost={"quick": 2.6},
 )
-FIG8 = Experiment("plateau/fig8", "sin πx: parameters converge", "Figure 8, §5.1", _SINE_SCALES, run_fig8)
+FIG8 = Experiment(
+    "plateau/fig8",
+    "sin πx: parameters converge",
+    "Figure 8, §5.1",
+    _SINE_SCALES,
+    run_fig8,
+    cost={"quick": 2.3},
+)

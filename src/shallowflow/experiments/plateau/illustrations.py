@@ -133,6 +133,7 @@ FIG3 = Experiment(
     "Figure 3, §3.1",
     {"quick": _SKETCH, "paper": _SKETCH},
     run_fig3,
+    cost={"quick": 0.2, "paper": 0.2},
 )
 FIG5 = Experiment(
     "plateau/fig5",
@@ -140,6 +141,7 @@ FIG5 = Experiment(
     "Figure 5, §3.3, Prop. F.1",
     {"quick": _GLUED, "paper": _GLUED},
     run_fig5,
+    cost={"quick": 0.7, "paper": 0.7},
 )
 FIG6 = Experiment(
     "plateau/fig6",
@@ -147,4 +149,5 @@ FIG6 = Experiment(
     "Figure 6, §4.2",
     {"quick": _SKETCH, "paper": _SKETCH},
     run_fig6,
+    cost={"quick": 0.1, "paper": 0.1},
 )

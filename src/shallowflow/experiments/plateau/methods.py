@@ -280,6 +280,7 @@ FIG9 = Experiment(
         },
     },
     run_fig9,
+    cost={"quick": 3.8, "paper": 136},
 )
 FIG10 = Experiment(
     "plateau/fig10",
@@ -293,4 +294,5 @@ FIG10 = Experiment(
         },
     },
     run_fig10,
+    cost={"quick": 5.7},
 )

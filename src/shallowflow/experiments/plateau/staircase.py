@@ -166,5 +166,14 @@ def run_fig2(parameters: Mapping[str, Any], progress: Progress) -> Findings:
 _TASK = {"width": 100, "size": 500, "points": 400, "seed": 0}
 _SCALES = {"quick": {**_TASK, "steps": 1_000_000}, "paper": {**_TASK, "steps": 100_000_000}}
 
-FIG1 = Experiment("plateau/fig1", "The plateau phenomenon on sin 5πx", "Figure 1, §1", _SCALES, run_fig1)
-FIG2 = Experiment("plateau/fig2", "ANLS beside gradient descent", "Figure 2, §1", _SCALES, run_fig2)
+FIG1 = Experiment(
+    "plateau/fig1",
+    "The plateau phenomenon on sin 5πx",
+    "Figure 1, §1",
+    _SCALES,
+    run_fig1,
+    cost={"quick": 2, "paper": 42},
+)
+FIG2 = Experiment(
+    "plateau/fig2", "ANLS beside gradient descent", "Figure 2, §1", _SCALES, run_fig2, cost={"quick": 1}
+)
