@@ -14,13 +14,14 @@ from shallowflow.experiments.experiment import (
 )
 from shallowflow.experiments.figure import Animation, Figure, Panel, Series
 from shallowflow.experiments.plateau import PLATEAU
+from shallowflow.experiments.weak_interaction import WEAK_INTERACTION
 from shallowflow.studies import Executor, Store
 
 EXPERIMENTS: dict[str, Experiment] = {
-    experiment.name: experiment for experiment in (*EARLY_ALIGNMENT, *PLATEAU)
+    experiment.name: experiment for experiment in (*EARLY_ALIGNMENT, *WEAK_INTERACTION, *PLATEAU)
 }
 
-DEMO: tuple[str, ...] = ("early_alignment/fig2", "plateau/fig2")
+DEMO: tuple[str, ...] = ("early_alignment/fig2", "weak_interaction/fig1", "plateau/fig2")
 """One figure of each paper, for a first look."""
 
 
