@@ -11,6 +11,7 @@ BENCHMARKS = (
     "anls",
     "curve_fitting",
     "cone_descent",
+    "weak_interaction",
     "studies",
     "experiment_costs",
 )
