@@ -6,9 +6,9 @@ With z_ji = ⟨w_j, x_i⟩, S_ji = r_i σ'(z_ji), r = y − h and G = S X, a ste
 
 s the output factor, ρ = step·s·(1/n or 1); the last equality is σ(z) = σ'(z) z. So Z = W Xᵀ and G = S X are
 the only work that grows with m·n·d; the engine leaves them to NumPy, whose matrix products are faster than
-those that compiled code can call here. `gate`, the pass from Z to S, goes block by block over the samples, so
-that it stays in the cache, and has no sum across a vector register; `move` does the rest. The engine can also step
-Z itself:
+those that compiled code can call here. `gate`, the pass from Z to S, goes block by block over the samples,
+so that it stays in the cache, and has no sum across a vector register; `move` does the rest. The engine can
+also step Z itself:
 
     Z += ρ_w (a ∘ S) K,   K = X Xᵀ,
 
