@@ -78,11 +78,13 @@ def test_single_precision_stays_single() -> None:
     """One step in float32 is the double one up to float32's rounding, and not beyond it."""
     inner, outer, inputs, targets = problem(300, 5, 6)
     expected = plain(inner, outer, inputs, targets, 0.0, 1)
-    weights, moved = inner.astype(np.float32), outer.astype(np.float32)
+    weights: NDArray[Any] = inner.astype(np.float32)
+    moved: NDArray[Any] = outer.astype(np.float32)
     numbers = constants(0.0, np.float32)
-    pulls = np.ascontiguousarray(weights @ inputs.T.astype(np.float32))
+    narrow: NDArray[Any] = inputs.astype(np.float32)
+    pulls: NDArray[Any] = np.ascontiguousarray(weights @ narrow.T)
     fused_descent.gate(pulls, moved, targets.astype(np.float32), numbers, pulls)
-    fused_descent.move(weights, moved, pulls @ inputs.astype(np.float32), numbers)
+    fused_descent.move(weights, moved, pulls @ narrow, numbers)
     assert weights.dtype == moved.dtype == pulls.dtype == np.float32
     np.testing.assert_allclose(weights, expected[0], atol=1e-5)
     assert np.max(np.abs(weights - expected[0])) > 1e-12
