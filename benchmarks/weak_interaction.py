@@ -20,7 +20,7 @@ from rich.table import Table
 
 from shallowflow.data import Dataset
 from shallowflow.data.generators import sphere
-from shallowflow.dynamics.engines.wide_descent import WIDE_ENGINES
+from shallowflow.dynamics.descent_engines import CHOICES, WIDE
 from shallowflow.models import ReLUNetwork, SquareLoss, initialize
 
 Array = NDArray[Any]
@@ -75,7 +75,7 @@ def ours(name: str, network: ReLUNetwork, dataset: Dataset, precision: str) -> T
     """Return one of the package's engines, its preparations included."""
 
     def train(steps: int) -> tuple[Array, Array]:
-        engine = WIDE_ENGINES[name](network, dataset, SquareLoss(), float(network.width), 1.0, precision)
+        engine = CHOICES[name].engine(network, dataset, SquareLoss(), float(network.width), 1.0, precision)
         engine.advance(steps)
         end = engine.network()
         return end.inner, end.outer
@@ -164,7 +164,7 @@ def growth() -> None:
 def main() -> None:
     """Print the tables."""
     start = time.process_time()
-    for name in WIDE_ENGINES:
+    for name in WIDE:
         ours(name, initialize.asymmetric(3, 4), axes(3, 4), "single")(1)
     console.print(f"Compilation, or loading what was compiled before: {time.process_time() - start:.1f} s")
     torch = importlib.util.find_spec("torch") is not None

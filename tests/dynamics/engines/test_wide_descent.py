@@ -118,7 +118,7 @@ def test_what_does_not_fit_is_refused() -> None:
     network, dataset = sf.initialize.asymmetric(4, 3), sphere(5, 3)
     with pytest.raises(InvalidInputError, match="orthogonal inputs"):
         sf.gradient_descent(network, dataset, step=0.1, steps=5, engine="decoupled")
-    with pytest.raises(InvalidInputError, match="'single' need a ReLUNetwork"):
+    with pytest.raises(InvalidInputError, match="'single' needs one of the engines"):
         sf.gradient_descent(network, dataset, step=0.1, steps=5, engine="dense", precision="single")
     with pytest.raises(InvalidInputError, match="precision"):
         sf.gradient_descent(network, dataset, step=0.1, steps=5, precision="half")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from shallowflow.experiments import EXPERIMENTS
-from shallowflow.experiments.experiment import Findings
+from shallowflow.experiments.experiment import Reproduction
 
 SMALL: dict[str, dict[str, Any]] = {
     "fig1": {"sizes": (1e2, 1e20, 1e100), "checked": 8},
@@ -27,11 +28,12 @@ SMALL: dict[str, dict[str, Any]] = {
 }
 
 
-def run(name: str, **changes: Any) -> Findings:
+def run(name: str, **changes: Any) -> Reproduction:
     experiment = EXPERIMENTS[f"weak_interaction/{name}"]
     parameters = {**experiment.parameters["quick"], **SMALL[name], **changes}
+    small = replace(experiment, parameters={"quick": parameters, "paper": parameters})
     seen: list[float] = []
-    findings = experiment.run(parameters, lambda done, doing: seen.append(done))
+    findings = small.reproduce("quick", lambda done, doing: seen.append(done))
     assert seen
     for figure in findings.figures:
         for panel in figure.panels:
@@ -41,7 +43,7 @@ def run(name: str, **changes: Any) -> Findings:
     return findings
 
 
-def claims(findings: Findings) -> list[bool]:
+def claims(findings: Reproduction) -> list[bool]:
     return [claim.holds for claim in findings.claims]
 
 

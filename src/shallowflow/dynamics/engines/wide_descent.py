@@ -1,6 +1,6 @@
 """Descent of a `ReLUNetwork` with the square loss for wide sweeps: matrix products and one fused pass.
 
-`FusedDescent` steps the weights, `GramDescent` the preactivations through X Xᵀ (cheaper for n < 2d);
+`FusedDescent` steps the weights, `GramDescent` the preactivations through X Xᵀ (cheaper for n < 2d).
 Both work in double or in single precision. See `kernels.fused_descent`.
 """
 

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from shallowflow.arrays import Floats
-from shallowflow.experiments.experiment import Claim, Experiment, Findings, Progress
+from shallowflow.experiments.experiment import Claim, Experiment, Findings, Progress, Sweep
 from shallowflow.experiments.figure import Figure, Panel, Series
 from shallowflow.experiments.weak_interaction.fits import Slope, slope
 from shallowflow.experiments.weak_interaction.runs import curvature, stated_width
-from shallowflow.experiments.weak_interaction.sweep import run_all
+from shallowflow.studies import Study
 
 MEASURES = {"last": "μ(t_∞)", "mean": "⟨μ⟩", "low": "μ_low", "high": "μ_upp"}
 VARIANTS = {
@@ -24,9 +24,9 @@ NEAR = 0.1
 """A slope is close to −½ if it differs by less than this, or if its interval contains −½."""
 
 
-def run_fig5(parameters: Mapping[str, Any], progress: Progress) -> Findings:
+def run_fig5(parameters: Mapping[str, Any], progress: Progress, sweep: Sweep) -> Findings:
     """Train on orthogonal inputs for several n; fit lines through the logarithms of four measures."""
-    runs = [
+    points = [
         {
             "setting": setting,
             "size": size,
@@ -36,17 +36,12 @@ def run_fig5(parameters: Mapping[str, Any], progress: Progress) -> Findings:
         }
         for setting, factor in VARIANTS.values()
         for size in parameters["sizes"]
-        for _ in range(parameters["repeats"])
     ]
-    results = run_all(
-        curvature,
-        runs,
-        parameters["seed"],
-        parameters["jobs"],
-        lambda done: progress(done, f"training {len(runs)} networks"),
-    )
-    each = len(runs) // len(VARIANTS)
-    sizes = np.array([run["size"] for run in runs[:each]], dtype=float)
+    repeats = parameters["repeats"]
+    study = Study("weak_interaction/fig5", curvature, points, repeats, parameters["seed"])
+    results = [result.metrics for result in sweep(study)]
+    each = len(results) // len(VARIANTS)
+    sizes = np.repeat(np.array(parameters["sizes"], dtype=float), repeats)
     parts = {name: results[k * each : (k + 1) * each] for k, name in enumerate(VARIANTS)}
     values = {
         name: {measure: np.array([result[measure] for result in part]) for measure in MEASURES}
@@ -108,7 +103,6 @@ FIG5 = Experiment(
             "sizes": (150, 180, 210, 250, 300),
             "repeats": 8,
             "precision": "double",
-            "jobs": 1,
             "seed": 0,
         },
         "paper": {
@@ -116,9 +110,9 @@ FIG5 = Experiment(
             "sizes": tuple(range(1000, 2001, 100)),
             "repeats": 25,
             "precision": "double",
-            "jobs": 2,
             "seed": 0,
         },
     },
     run_fig5,
+    sweeps=True,
 )

@@ -51,8 +51,8 @@ def start(setting: str, width: int, dimension: int, rng: np.random.Generator) ->
 def convergence(parameters: Mapping[str, Any], seed: np.random.SeedSequence) -> dict[str, float]:
     """Train one network on random directions: does Σr² fall below 1 within the epochs, and when?
 
-    parameters: size, dimension, width, setting, budget (of epochs), precision. Returned: the epoch at which
-    the level was seen (infinite if never), the epochs allowed, and the last loss over the first.
+    parameters: size, dimension, width, setting, budget (of epochs), precision. Returned: whether the level
+    was seen, the last epoch, the epochs allowed, and the last loss over the first (0 if converged).
     """
     rng = np.random.default_rng(seed)
     size, dimension, width = (int(parameters[name]) for name in ("size", "dimension", "width"))
@@ -70,7 +70,8 @@ def convergence(parameters: Mapping[str, Any], seed: np.random.SeedSequence) -> 
     )
     converged = trajectory.outcome.status == "converged"
     return {
-        "epoch": trajectory.times[-1] / width if converged else np.inf,
+        "converged": float(converged),
+        "epoch": float(trajectory.times[-1] / width),
         "epochs": float(allowed),
         "loss": 0.0 if converged else float(trajectory.losses[-1] / trajectory.losses[0]),
     }

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 
 from shallowflow.data.generators import orthogonal, sphere
-from shallowflow.experiments.experiment import Claim, Experiment, Findings, Progress
+from shallowflow.experiments.experiment import Claim, Experiment, Findings, Progress, Sweep
 from shallowflow.experiments.figure import Figure, Panel, Series
 from shallowflow.experiments.weak_interaction.runs import collapse
-from shallowflow.experiments.weak_interaction.sweep import run_all
 from shallowflow.landscape import (
     activation_probability,
     fair_activation_probability,
     lemma_5_widths,
     sampled_probability,
 )
+from shallowflow.studies import Study
 
 TONES = ("sky", "blue", "green", "orange", "pink", "red")
 
@@ -92,26 +92,19 @@ def run_lemma5(parameters: Mapping[str, Any], progress: Progress) -> Findings:
     return Findings((figure,), claims)
 
 
-def run_prop3(parameters: Mapping[str, Any], progress: Progress) -> Findings:
+def run_prop3(parameters: Mapping[str, Any], progress: Progress, sweep: Sweep) -> Findings:
     """Measure how often two neurons lose the smaller label, over the ratio λ of the labels."""
     ratios, labels = parameters["ratios"], parameters["labels"]
     names = ("bound", "lowest", "highest", "epochs")
     fixed = {name: parameters[name] for name in names}
-    runs = [
+    points = [
         {**fixed, "ratio": ratio, "label": label, "rate": parameters["pace"] / label, "dominated": dominated}
         for dominated in (False, True)
         for label in labels
         for ratio in ratios
-        for _ in range(parameters["repeats"])
     ]
-    results = run_all(
-        collapse,
-        runs,
-        parameters["seed"],
-        parameters["jobs"],
-        lambda done: progress(done, f"training {len(runs)} networks"),
-    )
-    rows = list(zip(runs, results, strict=True))
+    study = Study("weak_interaction/prop3", collapse, points, parameters["repeats"], parameters["seed"])
+    rows = [(result.parameters, result.metrics) for result in sweep(study)]
 
     def share(label: float, ratio: float, dominated: bool) -> float:
         chosen = [
@@ -191,6 +184,7 @@ PROP3 = Experiment(
     "weak_interaction/prop3",
     "Without Assumption 1 the second layer can collapse",
     "Proposition 3, App. C.1",
-    {"quick": {**_PROP3, "repeats": 12, "jobs": 1}, "paper": {**_PROP3, "repeats": 200, "jobs": 2}},
+    {"quick": {**_PROP3, "repeats": 12}, "paper": {**_PROP3, "repeats": 200}},
     run_prop3,
+    sweeps=True,
 )

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from shallowflow.arrays import Floats
-from shallowflow.experiments.experiment import Claim, Experiment, Findings, Progress
+from shallowflow.experiments.experiment import Claim, Experiment, Findings, Progress, Sweep
 from shallowflow.experiments.figure import Figure, Panel, Series
 from shallowflow.experiments.weak_interaction.fits import Slope, Threshold, exponent, threshold
 from shallowflow.experiments.weak_interaction.runs import convergence, epochs, stated_width
-from shallowflow.experiments.weak_interaction.sweep import run_all
+from shallowflow.studies import Study
 
 Run = dict[str, Any]
 PUBLISHED = 30.0
@@ -25,37 +25,36 @@ PUBLISHED = 30.0
 def _plan(
     sizes: Sequence[int], dimension: int, widths: Sequence[int], parameters: Mapping[str, Any]
 ) -> list[Run]:
-    """Return `repeats` runs for every size, with its width."""
+    """Return the parameters of a run for every size, with its width."""
     fixed = {
         "dimension": dimension,
         "setting": "printed",
         "budget": 1.5,
         "precision": parameters["precision"],
     }
-    return [
-        {**fixed, "size": size, "width": width}
-        for size, width in zip(sizes, widths, strict=True)
-        for _ in range(parameters["repeats"])
-    ]
+    return [{**fixed, "size": size, "width": width} for size, width in zip(sizes, widths, strict=True)]
 
 
-def _execute(runs: list[Run], parameters: Mapping[str, Any], progress: Progress) -> list[dict[str, float]]:
-    return run_all(
-        convergence,
-        runs,
-        parameters["seed"],
-        parameters["jobs"],
-        lambda done: progress(done, f"training {len(runs)} networks"),
-    )
+def _execute(
+    name: str, plans: Sequence[list[Run]], parameters: Mapping[str, Any], sweep: Sweep
+) -> list[tuple[list[Run], list[Mapping[str, float]]]]:
+    """Train `repeats` networks at every point of the plans; return the runs of each with their numbers."""
+    points = [point for plan in plans for point in plan]
+    repeats = parameters["repeats"]
+    study = Study(f"weak_interaction/{name}", convergence, points, repeats, parameters["seed"])
+    numbers = [result.metrics for result in sweep(study)]
+    ends = repeats * np.cumsum([len(plan) for plan in plans])
+    runs = [[point for point in plan for _ in range(repeats)] for plan in plans]
+    return [(part, numbers[end - len(part) : end]) for part, end in zip(runs, ends, strict=True)]
 
 
 def _successes(
-    runs: list[Run], results: list[dict[str, float]], budget: float = 1.5
+    runs: list[Run], results: Sequence[Mapping[str, float]], budget: float = 1.5
 ) -> tuple[Floats, Floats]:
     """Return sizes and successes (0 or 1) within the epochs of a budget."""
     sizes = np.array([run["size"] for run in runs], dtype=float)
     within = [
-        result["epoch"] <= epochs(run["size"], run["width"], budget)
+        result["converged"] and result["epoch"] <= epochs(run["size"], run["width"], budget)
         for run, result in zip(runs, results, strict=True)
     ]
     return sizes, np.array(within, dtype=float)
@@ -72,18 +71,18 @@ def _said(found: Threshold | None, successes: Floats) -> str:
     return "beyond the largest n" if successes[0] else "below the smallest n"
 
 
-def run_fig2(parameters: Mapping[str, Any], progress: Progress) -> Findings:
+def run_fig2(parameters: Mapping[str, Any], progress: Progress, sweep: Sweep) -> Findings:
     """Measure the probability of convergence over n: stated width, authors' weights, four times the width."""
     dimension, sizes = parameters["dimension"], parameters["sizes"]
     stated = _plan(sizes, dimension, [stated_width(n) for n in sizes], parameters)
     authors = [{**run, "setting": "authors"} for run in stated]
     wider_sizes = parameters["wider_sizes"]
     wider = _plan(wider_sizes, dimension, [stated_width(n, 4.0) for n in wider_sizes], parameters)
-    results = _execute([*stated, *authors, *wider], parameters, progress)
+    first, second, third = _execute("fig2", [stated, authors, wider], parameters, sweep)
     parts = {
-        "stated width": (stated, results[: len(stated)], "blue"),
-        "authors' weights": (authors, results[len(stated) : 2 * len(stated)], "orange"),
-        "4 × the width": (wider, results[2 * len(stated) :], "green"),
+        "stated width": (*first, "blue"),
+        "authors' weights": (*second, "orange"),
+        "4 × the width": (*third, "green"),
     }
     curves, fits = [], {}
     for label, (runs, found, tone) in parts.items():
@@ -95,8 +94,8 @@ def run_fig2(parameters: Mapping[str, Any], progress: Progress) -> Findings:
         if fit is not None:
             x = np.linspace(kinds[0], kinds[-1], 200)
             curves.append(Series(x, fit(x), tone=tone, style="dashed"))
-    n, success = _successes(stated, parts["stated width"][1])
-    losses = np.array([result["loss"] for result in parts["stated width"][1]])
+    n, success = _successes(*first)
+    losses = np.array([result["loss"] for result in first[1]])
     kinds, shares = _shares(n, losses)
     claims = _fig2_claims(dimension, fits, (kinds, _shares(n, success)[1], shares))
     figure = Figure(
@@ -177,18 +176,16 @@ def _fig2_claims(
     )
 
 
-def _scan(
-    cases: Sequence[tuple[int, int, float]], parameters: Mapping[str, Any], progress: Progress, budget: float
-) -> tuple[list[list[Run]], list[list[dict[str, float]]]]:
-    """Run every case (dimension, width, guessed N) on sizes around its guess."""
+def _around(
+    cases: Sequence[tuple[int, int, float]], parameters: Mapping[str, Any], budget: float
+) -> list[list[Run]]:
+    """Return a plan for every case (dimension, width, guessed N), with sizes around its guess."""
     plans = []
     for dimension, width, guess in cases:
         sizes = np.unique(np.rint(guess * np.array(parameters["around"])).astype(int)).tolist()
         plan = _plan(sizes, dimension, [width] * len(sizes), parameters)
         plans.append([{**run, "budget": budget} for run in plan])
-    results = _execute([run for plan in plans for run in plan], parameters, progress)
-    ends = np.cumsum([len(plan) for plan in plans])
-    return plans, [results[end - len(plan) : end] for plan, end in zip(plans, ends, strict=True)]
+    return plans
 
 
 def _law(x: Floats, found: list[Threshold | None]) -> tuple[Floats, list[Threshold], Slope | None]:
@@ -212,14 +209,14 @@ def _law_figure(
     return Figure(name, title, (panel,), "Bands: 95 % intervals of the logistic fits.", columns=1)
 
 
-def run_fig3(parameters: Mapping[str, Any], progress: Progress) -> Findings:
+def run_fig3(parameters: Mapping[str, Any], progress: Progress, sweep: Sweep) -> Findings:
     """Measure N(d, 30) over the dimension."""
     dimensions = np.array(parameters["dimensions"], dtype=float)
     cases = [
         (int(d), parameters["width"], parameters["guess"] * d ** parameters["power"]) for d in dimensions
     ]
-    plans, results = _scan(cases, parameters, progress, 1.5)
-    found = [threshold(*_successes(plan, part)) for plan, part in zip(plans, results, strict=True)]
+    parts = _execute("fig3", _around(cases, parameters, 1.5), parameters, sweep)
+    found = [threshold(*_successes(runs, numbers)) for runs, numbers in parts]
     law = _law(dimensions, found)
     fit = law[2]
     measured = ", ".join(f"N({d:.0f}) = {one}" for d, one in zip(law[0], law[1], strict=True))
@@ -235,17 +232,17 @@ def run_fig3(parameters: Mapping[str, Any], progress: Progress) -> Findings:
     return Findings((_law_figure("fig3", title, "dimension d", law),), (claim,))
 
 
-def run_fig4(parameters: Mapping[str, Any], progress: Progress) -> Findings:
+def run_fig4(parameters: Mapping[str, Any], progress: Progress, sweep: Sweep) -> Findings:
     """Measure N(30, m) over the number of neurons, and over the budget of epochs."""
     widths, budgets = np.array(parameters["widths"], dtype=float), parameters["budgets"]
     cases = [
         (parameters["dimension"], int(m), parameters["guess"] * m ** parameters["power"]) for m in widths
     ]
-    plans, results = _scan(cases, parameters, progress, max(budgets))
+    parts = _execute("fig4", _around(cases, parameters, max(budgets)), parameters, sweep)
     table = {
         budget: _law(
             widths,
-            [threshold(*_successes(plan, part, budget)) for plan, part in zip(plans, results, strict=True)],
+            [threshold(*_successes(runs, numbers, budget)) for runs, numbers in parts],
         )
         for budget in budgets
     }
@@ -293,8 +290,8 @@ def _budget_panel(table: Mapping[float, tuple[Floats, list[Threshold], Slope | N
 
 _AROUND = (0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1.0, 1.05, 1.1, 1.15, 1.2, 1.3, 1.4)
 _QUICK_AROUND = (0.6, 0.75, 0.9, 1.05, 1.2, 1.4)
-_QUICK = {"precision": "single", "repeats": 8, "jobs": 1, "seed": 0}
-_PAPER = {"precision": "single", "repeats": 25, "jobs": 2, "seed": 0}
+_QUICK = {"precision": "single", "repeats": 8, "seed": 0}
+_PAPER = {"precision": "single", "repeats": 25, "seed": 0}
 
 FIG2 = Experiment(
     "weak_interaction/fig2",
@@ -315,6 +312,7 @@ FIG2 = Experiment(
         },
     },
     run_fig2,
+    sweeps=True,
 )
 FIG3 = Experiment(
     "weak_interaction/fig3",
@@ -339,6 +337,7 @@ FIG3 = Experiment(
         },
     },
     run_fig3,
+    sweeps=True,
 )
 FIG4 = Experiment(
     "weak_interaction/fig4",
@@ -365,4 +364,5 @@ FIG4 = Experiment(
         },
     },
     run_fig4,
+    sweeps=True,
 )
