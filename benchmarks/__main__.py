@@ -12,6 +12,7 @@ BENCHMARKS = (
     "curve_fitting",
     "cone_descent",
     "incremental",
+    "weak_interaction",
     "studies",
     "experiment_costs",
 )

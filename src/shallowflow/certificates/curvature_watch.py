@@ -1,4 +1,4 @@
-"""What the certificates of [weak_interaction] share: the paper's units, the start, and a look at a trajectory.
+"""What the certificates of [weak_interaction] share: the paper's units, the start, a look at a trajectory.
 
 A network with output factor s is the paper's network (factor 1/m) with parameters √(sm)·θ; along a flow at
 `speed` v the paper's time is s·v·t. Curvatures are in the paper's time.

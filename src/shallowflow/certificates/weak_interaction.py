@@ -1,8 +1,8 @@
 """Certificates of [weak_interaction], Dana, Bach & Pillaud-Vivien 2025: Thm 1, Cor. 1, Prop. 1.
 
-For Prop. 2, Thm 2 see `weak_interaction_groups`, for Prop. 3 `weak_interaction_collapse`. Every function takes a
-`ReLUNetwork` (the start; None: only what concerns the data is decided), the data, and maybe a trajectory of
-the flow at some `speed` (a descent has speed 1). Where print and proof differ:
+For Prop. 2, Thm 2 see `weak_interaction_groups`, for Prop. 3 `weak_interaction_collapse`. Every function
+takes a `ReLUNetwork` (the start; None: only what concerns the data is decided), the data, and maybe a
+trajectory of the flow at some `speed` (a descent has speed 1). Where print and proof differ:
 
 - Thm 1: its C lacks the factor 2 − √2 of (30); (26) uses ‖r(0)‖ ≤ √n C_y^+, which no assumption says, so
   ν‖r(0)‖ < C_x^−² C_y^−, what the step needs, is a hypothesis of its own here. The rule m ≥ 4 ln(n/ε) is only
@@ -123,7 +123,7 @@ def _rate_promises(
         lost = max(lost, int(np.sum(~np.any(z > 0, axis=0))))
         last = moment.time
     average = None
-    if last > 0 and 0 < trajectory.losses[-1]:
+    if last > 0 and trajectory.losses[-1] > 0:
         average = float(np.log(trajectory.losses[0] / trajectory.losses[-1]) / last)
     seen = smallest if np.isfinite(smallest) else None
     return (
@@ -292,16 +292,16 @@ def verdict(dataset: Dataset, *, width: int | None = None, epsilon: float = 0.05
     elif not found.holds:
         dimension = gaussian_dimension(dataset.size, found.largest_label / found.smallest_label, epsilon)
         fails.append(
-            f"Assumption 2 fails: the inputs interact with strength {found.norm:.4g}, {found.share:.3g} times "
-            f"the {found.bound:.4g} allowed (Gaussian inputs of this number need dimension {dimension})"
+            f"Assumption 2 fails: the inputs interact with strength {found.norm:.4g}, {found.share:.3g} "
+            f"times the {found.bound:.4g} allowed (Gaussian inputs of this number need dimension {dimension})"
         )
     if neurons < needed:
         fails.append(f"{neurons} neurons are fewer than the 4 ln(n/ε) = {needed:.1f} of Lemma 5")
     if fails:
         return DataVerdict(f"Theorem 1 does not apply: {'; '.join(fails)}.", False, certificate)
     sentence = (
-        f"Theorem 1 applies, margin {found.margin:.4g}: the inputs interact with strength {found.norm:.4g} of "
-        f"at most {found.bound:.4g}; a network of {neurons} neurons with |a_j| ≥ ‖w_j‖ fits the data with "
+        f"Theorem 1 applies, margin {found.margin:.4g}: the inputs interact with strength {found.norm:.4g} "
+        f"of at most {found.bound:.4g}; a network of {neurons} neurons with |a_j| ≥ ‖w_j‖ fits the data with "
         f"probability at least {1 - epsilon:g}."
     )
     return DataVerdict(sentence, True, certificate)

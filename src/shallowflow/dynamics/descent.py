@@ -13,7 +13,7 @@ import numpy as np
 
 from shallowflow.arrays import Floats, count, non_negative, positive
 from shallowflow.data.dataset import Dataset
-from shallowflow.dynamics.descent_engines import Task, chosen_engine
+from shallowflow.dynamics.descent_engines import WIDE, Task, chosen_engine
 from shallowflow.dynamics.driver import Progress, drive, judge_training, plan
 from shallowflow.dynamics.outcome import Outcome
 from shallowflow.dynamics.path import flatten
@@ -80,21 +80,27 @@ def gradient_descent(
     stop_below = non_negative(stop_below, "stop_below")
     chosen = plan(network, record, steps, step)
     runner = chosen_engine(engine, Task(network, dataset, loss, step, epsilon, steps, precision))
-    limit = stability(network, dataset, loss, epsilon, step)
+    work = steps * network.width * dataset.dimension / 10 if runner.name in WIDE else np.inf
+    limit = stability(network, dataset, loss, epsilon, step, work)
     trajectory = drive(runner, dataset, loss, chosen, partial(_outcome, limit=limit), progress, stop_below)
     if limit is None:
         return trajectory
     return replace(trajectory, statistics={**trajectory.statistics, "step × λ_max at the start": limit})
 
 
-def stability(network: Network, dataset: Dataset, loss: Loss, epsilon: float, step: float) -> float | None:
-    """Return step·λ_max of the Gauss–Newton matrix at the start (stable below 2), or None if too large.
+def stability(
+    network: Network, dataset: Dataset, loss: Loss, epsilon: float, step: float, work: float = np.inf
+) -> float | None:
+    """Return step·λ_max of the Gauss–Newton matrix at the start (stable below 2), None if too much work.
 
+    work: steps × width × dimension/10 of the run; knowing λ_max must not cost a good part of the run.
     For the losses here the Gauss–Newton matrix JᵀWJ has W_k = ∂²L/∂h_k²; its largest eigenvalue is that of
     the n × n matrix W^½ J J^T W^½, with the inner columns of J scaled by √epsilon.
     """
     size = dataset.size
     if size > 2000 or size * flatten(network).size > 4_000_000:
+        return None
+    if size > SMALL and size * (network.width + dataset.dimension) > work:
         return None
     gram = network.tangent_kernel(dataset.inputs, epsilon)
     predictions = network.predict(dataset.inputs)

@@ -108,6 +108,8 @@ CHOICES: dict[str, Choice] = {
     "scaled": Choice(LogDescent, f"a LogScaledNetwork and {_SQUARE}", _log_scaled),
 }
 ENGINES = ("auto", *CHOICES)
+WIDE = tuple(name for name, choice in CHOICES.items() if choice.single)
+"""The engines for wide sweeps."""
 
 
 def chosen_engine(name: str, task: Task) -> Engine:
@@ -133,8 +135,8 @@ def cheapest(task: Task) -> str:
     if _knots(task) and task.work >= BLOCKS_FROM:
         return "blocks"
     if _log_scaled(task) and orthonormality(task.dataset.inputs) <= ORTHONORMAL:
-        # Whatever the work: in the coordinates of the data a frozen coordinate keeps its sign however small it
-        # is beside the others; in w rounding would revive it.
+        # Whatever the work: in the coordinates of the data a frozen coordinate keeps its sign however small
+        # it is beside the others; in w rounding would revive it.
         return "scaled"
     if _plane(task):
         return "cones" if task.work >= CONES_FROM else "dense"

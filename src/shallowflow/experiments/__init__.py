@@ -15,13 +15,20 @@ from shallowflow.experiments.experiment import (
 from shallowflow.experiments.figure import Animation, Figure, Panel, Series
 from shallowflow.experiments.incremental import INCREMENTAL
 from shallowflow.experiments.plateau import PLATEAU
+from shallowflow.experiments.weak_interaction import WEAK_INTERACTION
 from shallowflow.studies import Executor, Store
 
 EXPERIMENTS: dict[str, Experiment] = {
-    experiment.name: experiment for experiment in (*EARLY_ALIGNMENT, *INCREMENTAL, *PLATEAU)
+    experiment.name: experiment
+    for experiment in (*EARLY_ALIGNMENT, *INCREMENTAL, *WEAK_INTERACTION, *PLATEAU)
 }
 
-DEMO: tuple[str, ...] = ("early_alignment/fig2", "incremental/fig1", "plateau/fig2")
+DEMO: tuple[str, ...] = (
+    "early_alignment/fig2",
+    "incremental/fig1",
+    "weak_interaction/fig1",
+    "plateau/fig2",
+)
 """One figure of each paper, for a first look."""
 
 

@@ -5,8 +5,10 @@ With z_ji = ⟨w_j, x_i⟩, S_ji = r_i σ'(z_ji), r = y − h and G = S X, a ste
     h_i = s Σ_j a_j σ(z_ji),   w_j += ρ_w a_j G_j,   a_j += ρ_a Σ_i r_i σ(z_ji) = ρ_a ⟨w_j, G_j⟩,
 
 s the output factor, ρ = step·s·(1/n or 1); the last equality is σ(z) = σ'(z) z. So Z = W Xᵀ and G = S X are
-the only work that grows with m·n·d. The pass from Z to S goes block by block over the samples, so that it
-stays in the cache, and has no sum across a vector register. `advance_gram` steps Z itself:
+the only work that grows with m·n·d; the engine leaves them to NumPy, whose matrix products are faster than
+those that compiled code can call here. `gate`, the pass from Z to S, goes block by block over the samples,
+so that it stays in the cache, and has no sum across a vector register; `move` does the rest. The engine can
+also step Z itself:
 
     Z += ρ_w (a ∘ S) K,   K = X Xᵀ,
 
@@ -51,62 +53,15 @@ def gate(values: Floats, outer: Floats, targets: Floats, constants: Floats, pull
 
 
 @njit(cache=True)
-def advance(
-    inner: Floats, outer: Floats, inputs: Floats, targets: Floats, constants: Floats, steps: int
-) -> int:
-    """Make up to `steps` steps in place; return how many left the parameters finite.
-
-    inner (m, d), outer (m,), inputs (n, d), targets (n,).
-    """
+def move(inner: Floats, outer: Floats, gradient: Floats, constants: Floats) -> bool:
+    """Step the weights in place by G (m, d); return whether the outer weights stayed finite."""
     width, dimension = inner.shape
-    transposed = np.ascontiguousarray(inputs.T)
-    values = np.empty((width, inputs.shape[0]), inner.dtype)
-    gradient = np.empty((width, dimension), inner.dtype)
-    for done in range(steps):
-        np.dot(inner, transposed, values)
-        gate(values, outer, targets, constants, values)
-        np.dot(values, inputs, gradient)
-        moved = constants[ZERO]
-        for j in range(width):
-            product, rate = constants[ZERO], constants[INNER_RATE] * outer[j]
-            for k in range(dimension):
-                product += inner[j, k] * gradient[j, k]
-                inner[j, k] += rate * gradient[j, k]
-            outer[j] += constants[OUTER_RATE] * product
-            moved += outer[j]
-        if not np.isfinite(moved):
-            return done
-    return steps
-
-
-@njit(cache=True)
-def advance_gram(
-    values: Floats,
-    outer: Floats,
-    coefficients: Floats,
-    gram: Floats,
-    targets: Floats,
-    constants: Floats,
-    steps: int,
-) -> int:
-    """Make up to `steps` steps of Z (m, n), a (m,) and C (m, n) in place; return how many stayed finite."""
-    width, size = values.shape
-    pulls, change = np.empty_like(values), np.empty_like(values)
-    for done in range(steps):
-        gate(values, outer, targets, constants, pulls)
-        moved = constants[ZERO]
-        for j in range(width):
-            product = np.dot(pulls[j], values[j])
-            rate = constants[INNER_RATE] * outer[j]
-            for i in range(size):
-                pulls[j, i] *= rate
-                coefficients[j, i] += pulls[j, i]
-            outer[j] += constants[OUTER_RATE] * product
-            moved += outer[j]
-        np.dot(pulls, gram, change)
-        for j in range(width):
-            for i in range(size):
-                values[j, i] += change[j, i]
-        if not np.isfinite(moved):
-            return done
-    return steps
+    total = constants[ZERO]
+    for j in range(width):
+        product, rate = constants[ZERO], constants[INNER_RATE] * outer[j]
+        for k in range(dimension):
+            product += inner[j, k] * gradient[j, k]
+            inner[j, k] += rate * gradient[j, k]
+        outer[j] += constants[OUTER_RATE] * product
+        total += outer[j]
+    return bool(np.isfinite(total))

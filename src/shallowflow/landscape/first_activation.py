@@ -28,7 +28,7 @@ def correctly_activated(network: ReLUNetwork, dataset: Dataset) -> Bools:
     """Return for every sample whether some neuron is active on it and has the sign of its label."""
     active = network.preactivations(dataset.inputs) > 0
     agrees = network.outer[:, None] * dataset.targets > 0
-    return np.any(active & agrees, axis=0)
+    return np.asarray(np.any(active & agrees, axis=0))
 
 
 def activation_probability(width: int, positive_labels: int, negative_labels: int) -> float:

@@ -104,10 +104,12 @@ def test_auto_takes_the_engine_that_fits_the_data() -> None:
     assert single.statistics["precision"] == "single"
 
 
-def test_orthogonality_is_seen_beyond_the_first_inputs() -> None:
-    inputs = np.array(orthogonal(20, 24, seed=1).inputs)
+@pytest.mark.parametrize("size", [20, 600])
+def test_one_pair_of_inputs_decides_about_orthogonality(size: int) -> None:
+    inputs = np.array(orthogonal(size, size + 4, seed=1).inputs)
+    inputs[3] = 0.0
     assert is_orthogonal(inputs)
-    inputs[15] += 1e-6 * inputs[18]
+    inputs[15] += 1e-9 * inputs[18]
     assert not is_orthogonal(inputs)
     assert not is_orthogonal(np.ones((3, 2)))
 
@@ -116,7 +118,7 @@ def test_what_does_not_fit_is_refused() -> None:
     network, dataset = sf.initialize.asymmetric(4, 3), sphere(5, 3)
     with pytest.raises(InvalidInputError, match="orthogonal inputs"):
         sf.gradient_descent(network, dataset, step=0.1, steps=5, engine="decoupled")
-    with pytest.raises(InvalidInputError, match="'single' need a ReLUNetwork"):
+    with pytest.raises(InvalidInputError, match="'single' needs one of the engines"):
         sf.gradient_descent(network, dataset, step=0.1, steps=5, engine="dense", precision="single")
     with pytest.raises(InvalidInputError, match="precision"):
         sf.gradient_descent(network, dataset, step=0.1, steps=5, precision="half")

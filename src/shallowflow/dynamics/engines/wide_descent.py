@@ -1,6 +1,6 @@
 """Descent of a `ReLUNetwork` with the square loss for wide sweeps: matrix products and one fused pass.
 
-`FusedDescent` steps the weights, `GramDescent` the preactivations through X Xᵀ (cheaper for n < 2d);
+`FusedDescent` steps the weights, `GramDescent` the preactivations through X Xᵀ (cheaper for n < 2d).
 Both work in double or in single precision. See `kernels.fused_descent`.
 """
 
@@ -38,23 +38,31 @@ class FusedDescent:
     ) -> None:
         from shallowflow.kernels import fused_descent
 
-        self._kernel = fused_descent.advance
+        self._kernels = fused_descent
         self._network = network
         kind = PRECISIONS[precision]
         padded = -(-network.width // LANES) * LANES
         self._inner = np.zeros((padded, network.dimension), kind)
         self._outer = np.zeros(padded, kind)
         self._inner[: network.width], self._outer[: network.width] = network.inner, network.outer
-        self._problem = (
-            np.ascontiguousarray(dataset.inputs, kind),
-            dataset.targets.astype(kind),
-            constants_of(network, dataset, loss, step, epsilon, kind),
-        )
+        self._inputs = np.ascontiguousarray(dataset.inputs, kind)
+        self._transposed = np.ascontiguousarray(self._inputs.T)
+        self._targets = dataset.targets.astype(kind)
+        self._constants = constants_of(network, dataset, loss, step, epsilon, kind)
+        self._values = np.empty((padded, dataset.size), kind)
+        self._gradient = np.empty_like(self._inner)
 
     def advance(self, steps: int) -> int:
         """Make up to `steps` steps; stop when a parameter has become non-finite."""
-        done = int(self._kernel(self._inner, self._outer, *self._problem, steps))
-        return done if np.isfinite(self._inner).all() else min(done, steps - 1)
+        inner, outer, values, constants = self._inner, self._outer, self._values, self._constants
+        with np.errstate(over="ignore", invalid="ignore"):
+            for done in range(steps):
+                np.dot(inner, self._transposed, out=values)
+                self._kernels.gate(values, outer, self._targets, constants, values)
+                np.dot(values, self._inputs, out=self._gradient)
+                if not self._kernels.move(inner, outer, self._gradient, constants):
+                    return done
+        return steps if np.isfinite(inner).all() else steps - 1
 
     def network(self) -> ReLUNetwork:
         """Return the current network."""
@@ -91,24 +99,35 @@ class GramDescent:
     ) -> None:
         from shallowflow.kernels import fused_descent
 
-        self._kernel = fused_descent.advance_gram
+        self._gate = fused_descent.gate
+        self._rates = fused_descent.INNER_RATE, fused_descent.OUTER_RATE
         self._network, self._inputs = network, dataset.inputs
         self._kind = PRECISIONS[precision]
-        self._problem = (
-            np.ascontiguousarray(dataset.inputs @ dataset.inputs.T, self._kind),
-            dataset.targets.astype(self._kind),
-            constants_of(network, dataset, loss, step, epsilon, self._kind),
-        )
+        self._gram = np.ascontiguousarray(dataset.inputs @ dataset.inputs.T, self._kind)
+        self._targets = dataset.targets.astype(self._kind)
+        self._constants = constants_of(network, dataset, loss, step, epsilon, self._kind)
         self._outer = network.outer.astype(self._kind)
 
     def advance(self, steps: int) -> int:
         """Make up to `steps` steps; stop when a parameter has become non-finite."""
         # The preactivations start from the weights each time, so that their rounding does not pile up.
         values = np.ascontiguousarray(self._network.preactivations(self._inputs), self._kind)
-        coefficients = np.zeros_like(values)
-        done = int(self._kernel(values, self._outer, coefficients, *self._problem, steps))
-        if done < steps or not np.isfinite(coefficients).all():
-            return min(done, steps - 1)
+        coefficients, pulls, change = np.zeros_like(values), np.empty_like(values), np.empty_like(values)
+        outer, constants = self._outer, self._constants
+        inner_rate, outer_rate = (constants[place] for place in self._rates)
+        with np.errstate(over="ignore", invalid="ignore"):
+            for done in range(steps):
+                self._gate(values, outer, self._targets, constants, pulls)
+                gradient = np.einsum("ji,ji->j", pulls, values)
+                pulls *= (inner_rate * outer)[:, None]
+                coefficients += pulls
+                outer += outer_rate * gradient
+                np.dot(pulls, self._gram, out=change)
+                values += change
+                if not np.isfinite(outer).all():
+                    return done
+        if not np.isfinite(coefficients).all():
+            return steps - 1
         inner: Floats = self._network.inner + coefficients.astype(np.float64) @ self._inputs
         self._network = self._network.moved({"inner": inner, "outer": self._outer.astype(np.float64)})
         return steps

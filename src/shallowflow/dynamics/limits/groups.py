@@ -1,8 +1,8 @@
 """Group initialisation: the flow of [weak_interaction] Prop. 2 and Thm 2 in closed form, corrected.
 
-Orthonormal inputs in p groups of k = n/p; neuron j is active on group j alone, a_j = s_j ρ_j with ρ_j the norm
-of (⟨w_j, x_i⟩)_i over its group and s_j the sign of all its labels. Let D be the root mean square of the group's
-labels and g the cosine between their absolute values and the preactivations. The flow at speed p,
+Orthonormal inputs in p groups of k = n/p; neuron j is active on group j alone, a_j = s_j ρ_j with ρ_j the
+norm of (⟨w_j, x_i⟩)_i over its group and s_j the sign of all its labels. Let D be the root mean square of
+the group's labels and g the cosine between their absolute values and the preactivations. The flow at speed p,
 
     ρ' = (ρ/n)(√k D g − ρ²/p),   g' = ω(1 − g²),   ω = √k D/n,
 
@@ -16,9 +16,10 @@ To keep relative accuracy when the loss is tiny, and range when n is huge, these
 
 where the exponentials of cI − N cancel by hand, and everything is scaled by e^{−ct}.
 
-The print has c = 2√kD/n in (53), twice the rate ω of its own (52); therefore (53), (55), (67), (71)–(74) are
-wrong unless g₀ = 1. In the limit n → ∞ at fixed p, with time in units of t_n = √(np) ln(np)/4, group j is learnt at
-1/D_j, and between L^j = (1 − ε)D²/2 and εD²/2 passes (2/D) ln C(ε)/ln(np) + o(1/ln n),
+The print has c = 2√kD/n in (53), twice the rate ω of its own (52); therefore (53), (55), (67),
+(71)–(74) are wrong unless g₀ = 1. In the limit n → ∞ at fixed p, with time in units of
+t_n = √(np) ln(np)/4, group j is learnt at 1/D_j, and from L^j = (1 − ε)D²/2 to εD²/2 it takes the time
+(2/D) ln C(ε)/ln(np),
 
     C(ε) = (1 − √ε)√(1 − ε) / (√ε (1 − √(1 − ε)))
 
@@ -40,7 +41,8 @@ from shallowflow.models.networks import ReLUNetwork
 ORTHONORMAL = 1e-9
 BALANCED = 1e-6
 """Relative difference of |a_j| and the norm over its group up to which the closed form is taken."""
-BISECTIONS = 200
+BISECTIONS = 60
+"""Halvings of a bracket: to the last bit."""
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
@@ -122,8 +124,8 @@ class GroupFlow(FrozenArrays):
             raise InvalidInputError(f"level: must lie in (0, 1), got {level:g}")
         goal = 0.5 * level * self.labels**2
         low, high = np.zeros(self.width), 1.0 / self.rates
-        for _ in range(BISECTIONS):
-            high = np.where(self._at(high) > goal, 2 * high, high)
+        while np.any(above := self._at(high) > goal):
+            high = np.where(above, 2 * high, high)
         for _ in range(BISECTIONS):
             middle = (low + high) / 2
             above = self._at(middle) > goal

@@ -1,0 +1,104 @@
+"""The experiments on small runs: figures are there, and claims come out as the measurements say."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from shallowflow.experiments import EXPERIMENTS
+from shallowflow.experiments.experiment import Reproduction
+
+SMALL: dict[str, dict[str, Any]] = {
+    "fig1": {"sizes": (1e2, 1e20, 1e100), "checked": 8},
+    "fig2": {"dimension": 10, "sizes": (10, 20, 30, 40, 60), "wider_sizes": (30, 60), "repeats": 6},
+    "fig3": {"dimensions": (8, 14), "around": (0.3, 0.8, 1.0, 1.3, 2.0), "repeats": 6},
+    "fig4": {
+        "dimension": 10,
+        "widths": (20, 40),
+        "guess": 10.0,
+        "around": (0.5, 1.0, 1.5, 3.0),
+        "repeats": 6,
+    },
+    "fig5": {"dimension": 60, "sizes": (30, 60), "repeats": 4},
+    "prop3": {"ratios": (0.3, 1.0), "labels": (100.0,), "repeats": 4, "epochs": 8000},
+    "lemma5": {"draws": 200},
+}
+
+
+def run(name: str, **changes: Any) -> Reproduction:
+    experiment = EXPERIMENTS[f"weak_interaction/{name}"]
+    parameters = {**experiment.parameters["quick"], **SMALL[name], **changes}
+    small = replace(experiment, parameters={"quick": parameters, "paper": parameters})
+    seen: list[float] = []
+    findings = small.reproduce("quick", lambda done, doing: seen.append(done))
+    assert seen
+    for figure in findings.figures:
+        for panel in figure.panels:
+            assert panel.series
+            assert panel.x_label
+            assert panel.y_label
+    return findings
+
+
+def claims(findings: Reproduction) -> list[bool]:
+    return [claim.holds for claim in findings.claims]
+
+
+def test_fig1_shows_two_transitions_and_refutes_the_printed_window() -> None:
+    assert claims(run("fig1")) == [True, True, False, True]
+
+
+def test_fig1_at_a_small_size_is_far_from_its_limit() -> None:
+    assert claims(run("fig1", sizes=(50.0, 100.0)))[:2] == [False, False]
+
+
+def test_fig2_finds_a_transition_far_below_thirty_per_dimension() -> None:
+    findings = run("fig2")
+    assert claims(findings)[:2] == [True, False]
+    assert "N = " in findings.claims[1].measured
+
+
+def test_fig2_without_a_transition_says_so() -> None:
+    findings = run("fig2", sizes=(200, 220), repeats=2)
+    assert claims(findings)[0] is False
+    assert "below the smallest n" in findings.claims[0].measured
+
+
+def test_fig3_measures_a_power_above_one() -> None:
+    findings = run("fig3")
+    assert "power of d" in findings.claims[0].measured
+    assert len(findings.claims) == 1
+
+
+def test_fig4_measures_widths_and_budgets() -> None:
+    findings = run("fig4")
+    assert len(findings.figures) == 2
+    assert "6 t_n" in findings.claims[1].measured
+
+
+def test_fig5_fits_four_measures_in_three_variants() -> None:
+    findings = run("fig5")
+    assert len(findings.claims) == 12
+    assert len(findings.figures[0].panels) == 3
+    assert all("slope" in claim.measured for claim in findings.claims)
+
+
+def test_prop3_and_lemma5_come_out() -> None:
+    assert claims(run("prop3"))[2]
+    assert claims(run("lemma5"))[:3] == [True, True, True]
+
+
+def test_lemma5_fails_for_an_epsilon_it_does_not_reach() -> None:
+    findings = run("lemma5", most=5)
+    assert not findings.claims[1].holds
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_both_scales_name_the_same_parameters(name: str) -> None:
+    scales = EXPERIMENTS[f"weak_interaction/{name}"].parameters
+    assert set(SMALL[name]) <= set(scales["quick"])
+    assert set(scales["quick"]) == set(scales["paper"])
+    assert np.isfinite(scales["paper"].get("seed", 0))
