@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 
-BENCHMARKS = ("knot_descent", "knot_flow", "anls", "curve_fitting", "cone_descent")
+BENCHMARKS = ("knot_descent", "knot_flow", "anls", "curve_fitting", "cone_descent", "wide_flow")
 
 
 def main(names: list[str]) -> None:
