@@ -11,6 +11,7 @@ BENCHMARKS = (
     "anls",
     "curve_fitting",
     "cone_descent",
+    "wide_flow",
     "incremental",
     "weak_interaction",
     "studies",

@@ -7,8 +7,9 @@ import pytest
 
 from shallowflow.arrays import Floats
 from shallowflow.data.dataset import Dataset
+from shallowflow.dynamics.nodes import lobatto_nodes
 from shallowflow.dynamics.outcome import Outcome
-from shallowflow.dynamics.path import Polynomials, Snapshots, lobatto_nodes
+from shallowflow.dynamics.path import Polynomials, Snapshots
 from shallowflow.dynamics.stages import recorded_loss, stages
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.errors import InvalidInputError

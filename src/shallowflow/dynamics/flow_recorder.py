@@ -10,8 +10,9 @@ import numpy as np
 from shallowflow.arrays import Floats, frozen
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.driver import Measure, sample_loss
+from shallowflow.dynamics.nodes import lobatto_weights
 from shallowflow.dynamics.outcome import Event, Outcome
-from shallowflow.dynamics.path import Path, Polynomials, flatten, lobatto_weights, snapshots, unflatten
+from shallowflow.dynamics.path import Path, Polynomials, flatten, snapshots, unflatten
 from shallowflow.dynamics.record import DEFAULT_BYTES, Record
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.models.loss import Loss
@@ -25,6 +26,15 @@ def dense_record(network: Network) -> Record:
     if 8 * EXPECTED_NODES * flatten(network).size <= DEFAULT_BYTES:
         return Record.every(1)
     return Record.geometric()
+
+
+def memory_outcome(record: Record, time: float) -> Outcome:
+    """Return the outcome of a run that was stopped at a time because its record was full."""
+    return Outcome(
+        "memory",
+        f"the record reached its limit of {record.max_bytes / 1e9:.3g} GB at t = {time:.6g}.",
+        "record=Record.at(times), Record.geometric(), or a larger max_bytes.",
+    )
 
 
 @dataclass(frozen=True)
@@ -59,11 +69,11 @@ class PathRecorder:
 
     def memory_outcome(self) -> Outcome:
         """Return the outcome of a run that was stopped because the record was full."""
-        return Outcome(
-            "memory",
-            f"the record reached its limit of {self._record.max_bytes / 1e9:.3g} GB at t = {self._end:.6g}.",
-            "record=Record.at(times), Record.geometric(), or a larger max_bytes.",
-        )
+        return memory_outcome(self._record, self._end)
+
+    def target(self, until: float) -> float:
+        """Return the time at which the next segment must end at the latest."""
+        return until
 
     def add(self, segments: Segments) -> None:
         """Take what an engine has just passed through."""

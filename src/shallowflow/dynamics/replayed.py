@@ -13,7 +13,8 @@ from typing import ClassVar
 import numpy as np
 
 from shallowflow.arrays import Floats, FrozenArrays
-from shallowflow.dynamics.path import flatten, within
+from shallowflow.dynamics.nodes import within
+from shallowflow.dynamics.path import flatten
 from shallowflow.models.networks import LogScaledNetwork
 
 

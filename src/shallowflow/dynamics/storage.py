@@ -18,22 +18,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from shallowflow.arrays import Floats, positive, vector
-from shallowflow.data.dataset import Dataset
+from shallowflow.arrays import Floats, vector
 from shallowflow.dynamics.outcome import Event, Outcome
-from shallowflow.dynamics.path import Polynomials, Snapshots, flatten, unflatten
-from shallowflow.dynamics.replayed import Replayed
+from shallowflow.dynamics.path import unflatten
+from shallowflow.dynamics.path_formats import FORMATS, Arrays, Header, PathFormat, check_shape
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.errors import FileFormatError, ShallowflowError
 from shallowflow.files import write_atomically
-from shallowflow.models.networks import NETWORKS, LogScaledNetwork, Network
+from shallowflow.models.networks import NETWORKS, Network
 
 FORMAT = "shallowflow.trajectory"
 VERSION = 1
-ARRAYS = ("times", "losses", "path_times", "path_values")
-REPLAY_ARRAYS = ("path_start", "path_inputs", "path_targets")
-"""What a replayed path needs besides: its first network, and the problem."""
+ARRAYS = ("times", "losses", "path_times")
+"""The arrays of every file; those of `path_formats` join them."""
 BROKEN = (
     zipfile.BadZipFile,
     struct.error,
@@ -51,6 +50,7 @@ BROKEN = (
 def save(trajectory: Trajectory, path: Path) -> None:
     """Write `trajectory` to `path` atomically."""
     template = trajectory.path.template
+    entries, values = FORMATS[trajectory.path.kind].taken_apart(trajectory.path)
     header = {
         "format": FORMAT,
         "version": VERSION,
@@ -60,22 +60,17 @@ def save(trajectory: Trajectory, path: Path) -> None:
             "constants": _constants(template),
         },
         "path": trajectory.path.kind,
-        "sparse": getattr(trajectory.path, "sparse", False),
+        **entries,
         "events": [[e.time, e.kind, e.neuron, e.point] for e in trajectory.events],
         "outcome": [trajectory.outcome.status, trajectory.outcome.message, trajectory.outcome.advice],
         "statistics": dict(trajectory.statistics),
     }
-    arrays = {
+    arrays: Arrays = {
         "times": trajectory.times,
         "losses": trajectory.losses,
         "path_times": trajectory.path.times,
-        "path_values": trajectory.path.values,
+        **values,
     }
-    if isinstance(trajectory.path, Replayed):
-        replayed = trajectory.path
-        header["replay"] = [replayed.rate, replayed.tiny]
-        arrays["path_start"] = flatten(template)
-        arrays["path_inputs"], arrays["path_targets"] = replayed.inputs, replayed.targets
     write_atomically(path, lambda file: _write(file, header, arrays))
 
 
@@ -97,7 +92,7 @@ def _constants(network: Network) -> dict[str, float]:
     return {k: v for k, v in network.__dict__.items() if k not in network.PARAMETERS}
 
 
-def _write(file: Any, header: Mapping[str, Any], arrays: Mapping[str, Floats]) -> None:
+def _write(file: Any, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr("header.json", json.dumps(header))
         for name in arrays:
@@ -105,14 +100,9 @@ def _write(file: Any, header: Mapping[str, Any], arrays: Mapping[str, Floats]) -
                 np.lib.format.write_array(member, np.ascontiguousarray(arrays[name]), allow_pickle=False)
 
 
-def _read(path: Path) -> tuple[dict[str, Any], dict[str, Floats]]:
+def _read(path: Path) -> tuple[Header, Arrays]:
     with zipfile.ZipFile(path) as archive:
         members = archive.infolist()
-        replayed = any(member.filename == f"{REPLAY_ARRAYS[0]}.npy" for member in members)
-        names = ARRAYS + REPLAY_ARRAYS if replayed else ARRAYS
-        expected = {"header.json", *(f"{name}.npy" for name in names)}
-        if {m.filename for m in members} != expected or len(members) != len(expected):
-            raise FileFormatError("it holds other members than a trajectory has")
         if any(member.compress_type != zipfile.ZIP_STORED for member in members):
             raise FileFormatError("its members are compressed")
         header = json.loads(archive.read("header.json"))
@@ -120,71 +110,48 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Floats]]:
             raise FileFormatError("its header is not a trajectory's")
         if header.get("version") != VERSION:
             raise FileFormatError(f"its version is {header.get('version')!r}, this program reads {VERSION}")
-        return header, {name: _array(archive.read(f"{name}.npy"), name) for name in names}
+        kept = _path_format(header)
+        names = ARRAYS + kept.names
+        expected = {"header.json", *(f"{name}.npy" for name in names)}
+        if {member.filename for member in members} != expected or len(members) != len(expected):
+            raise FileFormatError("it holds other members than a trajectory has")
+        return header, {
+            name: _array(archive.read(f"{name}.npy"), name, name in kept.integers) for name in names
+        }
 
 
-def _array(content: bytes, name: str) -> Floats:
+def _path_format(header: Header) -> PathFormat:
+    if header.get("path") not in FORMATS:
+        raise FileFormatError(f"its path is of unknown kind {header.get('path')!r}")
+    return FORMATS[header["path"]]
+
+
+def _array(content: bytes, name: str, whole: bool) -> NDArray[Any]:
     stream = io.BytesIO(content)
     if np.lib.format.read_magic(stream) != (1, 0):
         raise FileFormatError(f"{name} is an array of an unknown version")
     shape, fortran_order, dtype = np.lib.format.read_array_header_1_0(stream)
-    if dtype != np.float64 or fortran_order:
-        raise FileFormatError(f"{name} must be float64 in C order, got {dtype}")
-    array = np.frombuffer(content, dtype=np.float64, offset=stream.tell())
+    kind = np.dtype(np.int64 if whole else np.float64)
+    if dtype != kind or fortran_order:
+        raise FileFormatError(f"{name} must be {kind} in C order, got {dtype}")
+    array = np.frombuffer(content, dtype=kind, offset=stream.tell())
     if array.size != math.prod(shape):
         raise FileFormatError(f"{name} has {array.size} entries instead of shape {shape}")
     return array.reshape(shape)
 
 
-def _assemble(header: dict[str, Any], arrays: dict[str, Floats]) -> Trajectory:
-    times, values = arrays["path_times"], arrays["path_values"]
-    first = arrays.get("path_start", values.reshape(-1, values.shape[-1])[0])
+def _assemble(header: Header, arrays: Arrays) -> Trajectory:
+    kept = _path_format(header)
+    first = kept.first(arrays)
     network = unflatten(_template(header["network"], first.size), first)
-    path: Snapshots | Polynomials | Replayed
-    if (header["path"] == Replayed.kind) != ("path_start" in arrays):
-        raise FileFormatError("its members do not fit the kind of its path")
-    if header["path"] == Replayed.kind:
-        path = _replayed(header, arrays, network)
-    elif header["path"] == Snapshots.kind:
-        _check_shape("path_values", values, (len(times), values.shape[-1]))
-        path = Snapshots(network, times, values, bool(header["sparse"]))
-    elif header["path"] == Polynomials.kind:
-        _check_shape("path_values", values, (len(times) - 1, *values.shape[1:2], values.shape[-1]))
-        path = Polynomials(network, times, values)
-    else:
-        raise FileFormatError(f"its path is of unknown kind {header['path']!r}")
-    if header["path"] == Polynomials.kind and values.shape[1] < 2:
-        raise FileFormatError(f"path_values has {values.shape[1]} nodes per step instead of 2 or more")
-    _check_times("path_times", times)
-    _check_times("times", arrays["times"])
-    _check_shape("path_times", times, (len(times),))
-    _check_shape("times", arrays["times"], (len(arrays["times"]),))
-    _check_shape("losses", arrays["losses"], arrays["times"].shape)
+    for name in ("path_times", "times"):
+        check_shape(name, arrays[name], (len(arrays[name]),))
+        _check_times(name, arrays[name])
+    check_shape("losses", arrays["losses"], arrays["times"].shape)
+    path = kept.assembled(network, header, arrays)
     events = tuple(Event(float(t), str(kind), int(j), int(k)) for t, kind, j, k in header["events"])
     return Trajectory(
         arrays["times"], arrays["losses"], path, events, Outcome(*header["outcome"]), header["statistics"]
-    )
-
-
-def _replayed(header: dict[str, Any], arrays: dict[str, Floats], network: Network) -> Replayed:
-    """Return a replayed path, its problem checked against its network."""
-    if not isinstance(network, LogScaledNetwork):
-        raise FileFormatError(
-            f"a replayed path is that of a LogScaledNetwork, not of a {type(network).__name__}"
-        )
-    data = Dataset(arrays["path_inputs"], arrays["path_targets"])
-    _check_shape("path_inputs", data.inputs, (data.size, network.dimension))
-    values = arrays["path_values"]
-    _check_shape("path_values", values, (len(arrays["path_times"]), network.width, data.size + 1))
-    rate, tiny = header["replay"]
-    return Replayed(
-        network,
-        arrays["path_times"],
-        values,
-        data.inputs,
-        data.targets,
-        positive(rate, "rate"),
-        positive(tiny, "tiny"),
     )
 
 
@@ -201,8 +168,3 @@ def _template(described: dict[str, Any], size: int) -> Network:
 def _check_times(name: str, times: Floats) -> None:
     if np.any(np.diff(vector(times, name)) < 0):
         raise FileFormatError(f"{name} goes back in time")
-
-
-def _check_shape(name: str, array: Floats, shape: tuple[int, ...]) -> None:
-    if array.shape != shape:
-        raise FileFormatError(f"{name} has shape {array.shape} instead of {shape}")

@@ -16,8 +16,9 @@ from scipy.optimize import brentq
 from shallowflow.arrays import Floats
 from shallowflow.dynamics.engines.gates import Gates, Trained
 from shallowflow.dynamics.flow_recorder import Segments
+from shallowflow.dynamics.nodes import lobatto_nodes
 from shallowflow.dynamics.outcome import Event, Outcome
-from shallowflow.dynamics.path import flatten, lobatto_nodes, unflatten
+from shallowflow.dynamics.path import flatten, unflatten
 from shallowflow.models.networks import OUTER_LAYER
 
 NODES = 8

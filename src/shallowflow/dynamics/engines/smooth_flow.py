@@ -10,8 +10,9 @@ from scipy.integrate import DOP853, LSODA
 from shallowflow.arrays import Floats
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.flow_recorder import Segments
+from shallowflow.dynamics.nodes import lobatto_nodes
 from shallowflow.dynamics.outcome import Outcome
-from shallowflow.dynamics.path import flatten, lobatto_nodes, unflatten
+from shallowflow.dynamics.path import flatten, unflatten
 from shallowflow.models.loss import Loss
 from shallowflow.models.networks import OUTER_LAYER, Network
 

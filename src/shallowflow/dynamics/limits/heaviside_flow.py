@@ -19,8 +19,8 @@ from shallowflow.data.targets import PiecewiseConstant
 from shallowflow.dynamics.flow_recorder import Segments
 from shallowflow.dynamics.limits.heaviside_motion import ClosedForm, Integration, closed_form
 from shallowflow.dynamics.limits.heaviside_state import Standing, standing
+from shallowflow.dynamics.nodes import lobatto_nodes, lobatto_weights
 from shallowflow.dynamics.outcome import Event, Outcome
-from shallowflow.dynamics.path import lobatto_nodes, lobatto_weights
 
 NODES = 8
 PATH_ERROR, DEEPEST = 1e-10, 40

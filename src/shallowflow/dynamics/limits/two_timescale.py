@@ -10,7 +10,7 @@ from shallowflow.arrays import Floats, non_negative, positive
 from shallowflow.data.targets import PiecewiseConstant
 from shallowflow.dynamics.driver import Progress
 from shallowflow.dynamics.flow import FlowEngine, integrate
-from shallowflow.dynamics.flow_recorder import PathRecorder, dense_record
+from shallowflow.dynamics.flow_recorder import PathRecorder, Segments, dense_record
 from shallowflow.dynamics.limits.heaviside_flow import HeavisideFlow
 from shallowflow.dynamics.limits.jump_pair import JumpPair
 from shallowflow.dynamics.path import flatten, unflatten
@@ -57,7 +57,7 @@ def two_timescale_limit(
         raise InvalidInputError("network: positions must lie in [0, 1] for the limit, got one outside")
     start = best_outer(network, target)
     recorder = PathRecorder(start, loss_against(target), checked_record(record, dense_record(start)), until)
-    engine: FlowEngine
+    engine: FlowEngine[Segments]
     if network.sharpness == 0:
         engine = HeavisideFlow(network.positions, target)
         return recorder.trajectory(
@@ -72,7 +72,7 @@ def two_timescale_limit(
 
 def _smooth_limit(
     network: StepNetwork, target: PiecewiseConstant, tolerance: float, stop: float, stiff: bool
-) -> FlowEngine:
+) -> FlowEngine[Segments]:
     """Return the flow of the positions u (m,) with a = a*(u)."""
     from shallowflow.dynamics.engines.smooth_flow import SmoothFlow
 
