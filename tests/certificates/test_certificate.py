@@ -3,8 +3,10 @@ from dataclasses import FrozenInstanceError
 import numpy as np
 import pytest
 
+import shallowflow as sf
 from shallowflow.certificates import CERTIFICATES, Certificate, Hypothesis, Promise, certify
 from shallowflow.data.dataset import Dataset
+from shallowflow.data.generators import three_points
 from shallowflow.errors import InvalidInputError
 from shallowflow.models.networks import KnotNetwork, ReLUNetwork
 
@@ -73,3 +75,17 @@ def test_unknown_theorems_are_answered_with_the_list() -> None:
     ) as error:
         certify("plateau/9")
     assert all(name in str(error.value) for name in CERTIFICATES)
+
+
+def test_missing_and_wrong_arguments_are_named() -> None:
+    data, network = three_points(), sf.initialize.balanced(3, 2, seed=0)
+    with pytest.raises(InvalidInputError, match=r"theorem-1: .*'dataset'; it takes \(network, data"):
+        certify("early_alignment/theorem-1", network)
+    with pytest.raises(InvalidInputError, match=r"plateau/lemma-3\.4: .*'wrong'"):
+        certify("plateau/lemma-3.4", network, data, wrong=1)
+    with pytest.raises(InvalidInputError, match="dataset: must be a Dataset, got None"):
+        certify("early_alignment/theorem-4", network, None)
+    with pytest.raises(InvalidInputError, match="trajectory: must be a Trajectory, got 3"):
+        certify("early_alignment/theorem-4", network, data, 3)
+    with pytest.raises(InvalidInputError, match="theorem: must be one of"):
+        certify(3)  # type: ignore[arg-type]
