@@ -5,10 +5,8 @@ import pytest
 
 import shallowflow as sf
 from shallowflow.certificates import CERTIFICATES, Certificate, Hypothesis, Promise, certify
-from shallowflow.data.dataset import Dataset
 from shallowflow.data.generators import three_points
 from shallowflow.errors import InvalidInputError
-from shallowflow.models.networks import KnotNetwork, ReLUNetwork
 
 
 @pytest.mark.parametrize(
@@ -57,16 +55,6 @@ def test_a_certificate_reads_as_plain_words() -> None:
 def test_certificates_are_frozen() -> None:
     with pytest.raises(FrozenInstanceError):
         Hypothesis("h", True).holds = False  # type: ignore[misc]
-
-
-def test_every_name_is_the_name_of_its_certificate() -> None:
-    dataset = Dataset([[0.0], [1.0], [2.0], [3.0]], [0.1, 1.0, 0.5, 2.0])
-    knots, relu = KnotNetwork([-0.5, 1.5], [1.0, -0.5]), ReLUNetwork([[0.1], [-0.2]], [0.3, 0.4])
-    for name in CERTIFICATES:
-        certificate = certify(name, knots if name.startswith("plateau/") else relu, dataset)
-        assert certificate.theorem == name
-        assert certificate.hypotheses
-        assert certificate.promises
 
 
 def test_unknown_theorems_are_answered_with_the_list() -> None:

@@ -113,6 +113,15 @@ def test_papers_that_do_not_apply_say_so_in_one_line() -> None:
     assert on_line["numbers"]["plateau level"] <= on_line["numbers"]["loss at the start (½Σ)"]
 
 
+def test_weakly_interacting_data_are_named_with_their_margin() -> None:
+    verdict = told("orthonormal:5,labels=bounded", "--width", "40")["weak_interaction"]
+    assert verdict["applies"] is True
+    assert verdict["words"][0].startswith("Theorem 1 applies, margin")
+    assert told("three_points")["weak_interaction"]["applies"] is False
+    hopeless = told("curve:sin_pi,size=20")["weak_interaction"]  # labels of 1e-16
+    assert hopeless["applies"] is False
+
+
 def test_people_read_sentences_and_details_on_demand() -> None:
     short = run("three_points").stdout
     for expected in (
