@@ -38,7 +38,8 @@ def refused(result: Result, *words: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", [[], ["list"], ["reproduce"], ["simulate"], ["fit"], ["studies"], ["studies", "show"]]
+    "command",
+    [[], ["list"], ["reproduce"], ["simulate"], ["fit"], ["certify"], ["studies"], ["studies", "show"]],
 )
 def test_help_teaches_by_example(command: list[str]) -> None:
     result = run(*command, "--help")
@@ -105,6 +106,8 @@ def test_list_names_experiments_and_data() -> None:
         (["three_points", "--save", "folder"], ["--save", "'folder'"]),
         (["three_points", "--plot", "empty.csv/x.png"], ["--plot", "'empty.csv/x.png'"]),
         (["three_points", "--plot", "x.pdf"], ["--plot", "'.pdf'"]),
+        (["three_points", "--animate", "x.mp4"], ["--animate", "'.mp4'"]),
+        (["sphere:5,3", "--animate", "x.gif"], ["--animate", "dimension 3"]),
         (["three_points", "--stepp", "1"], ["--stepp"]),
         ([], ["DATA"]),
     ],
@@ -281,3 +284,29 @@ def test_progress_is_shown_on_a_terminal_and_json_stays_alone_on_stdout() -> Non
     assert json.loads(out)["outcome"]["status"] == "completed"
     assert b"training on Stewart" in shown
     assert b"%" in shown
+
+
+def test_simulate_animates_what_it_ran(tmp_path: Path) -> None:
+    page = tmp_path / "run.html"
+    result = run("simulate", "three_points", *QUICK, "--animate", str(page), "--json")
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)["animate"] == str(page)
+    assert "const frames = [" in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+@pytest.mark.parametrize("command", [["list"], ["list", "--json"], ["certify", "three_points"]])
+def test_a_full_disk_is_one_line(command: list[str]) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([*COMMAND, *command], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 2
+    assert done.stderr == "error: standard output: cannot be written: No space left on device\n"
+
+
+@pytest.mark.parametrize("command", [["list"], ["list", "--json"], ["certify", "three_points", "--json"]])
+def test_a_reader_that_leaves_is_no_error(command: list[str]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run([*COMMAND, *command], stdout=writing, stderr=subprocess.PIPE, text=True)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (141, "")

@@ -10,7 +10,9 @@ from typing import BinaryIO
 
 import pytest
 
-from shallowflow.errors import FileFormatError
+from shallowflow.data.dataset import Dataset
+from shallowflow.dynamics.trajectory import Trajectory
+from shallowflow.errors import FileFormatError, InvalidInputError
 from shallowflow.files import write_atomically
 
 
@@ -98,3 +100,10 @@ def test_rights_follow_the_umask(tmp_path: Path, mask: int) -> None:
     finally:
         assert os.umask(before) == mask
     assert (tmp_path / "a").stat().st_mode & 0o777 == 0o666 & ~mask
+
+
+@pytest.mark.parametrize("value", [None, 3, b"raw", "nul\0byte"])
+def test_what_is_no_path_is_refused(value: object) -> None:
+    for read in (Dataset.from_csv, Trajectory.load):
+        with pytest.raises(InvalidInputError, match="path: must be the path of a file"):
+            read(value)  # type: ignore[arg-type]

@@ -1,8 +1,7 @@
-"""The command line: `shallowflow list`, `simulate`, and those of `commands/`. Heavy imports wait."""
+"""The command line: `list`, `simulate`, and those of `commands/`. Heavy imports wait until needed."""
 
 from __future__ import annotations
 
-import inspect
 import json
 import os
 import sys
@@ -13,13 +12,17 @@ from typing import Any, NoReturn
 
 import click
 
-from shallowflow.arrays import one_of, shown
+from shallowflow.arrays import one_of
+from shallowflow.commands.certify import certify
+from shallowflow.commands.data_argument import read_data
 from shallowflow.commands.fit import fit
 from shallowflow.commands.reproduce import INTERRUPTED, reproduce
 from shallowflow.commands.studies import studies
 from shallowflow.data import GENERATORS, Dataset
 from shallowflow.dynamics.descent import gradient_descent
 from shallowflow.dynamics.flow import gradient_flow
+from shallowflow.dynamics.path import flatten
+from shallowflow.dynamics.record import Record, default_record
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.errors import InvalidInputError, ShallowflowError
 from shallowflow.experiments import DEMO, EXPERIMENTS
@@ -30,31 +33,57 @@ INITIALISATIONS = {"relu": (*SCALED, "asymmetric", "grouped"), "knots": ("he_kno
 LOSSES: dict[str, Loss] = {"square": SquareLoss(), "sum": SquareLoss("sum"), "logistic": LogisticLoss()}
 FLOW: dict[str, float] = {"until": 100.0}
 DESCENT: dict[str, float] = {"step": 1e-2, "steps": 10_000}
+WIDE_FRAMES, WIDE_BYTES = 40, 4 * 2**30
+"""Networks recorded for the animation of a wide network, and the memory they may take."""
+READER_GONE = 141
+"""Exit code as a shell reports it for SIGPIPE."""
 
 
 class Program(click.Group):
-    """A group of commands whose errors are one line on stderr: exit 2 for bad input, 130 for Ctrl-C."""
+    """A group of commands whose errors are one line on stderr.
+
+    Exit codes: 2 for bad input and for results that cannot be written, 130 for Ctrl-C, 141 (and no message)
+    if whoever read the results has gone.
+    """
 
     def main(self, *args: Any, **extra: Any) -> NoReturn:
         """Run the command named by the arguments and exit."""
         extra["standalone_mode"] = False
         try:
             code = super().main(*args, **extra)
+            sys.stdout.flush()  # what cannot be written must fail here, not when Python shuts down
         except click.ClickException as error:
             _fail(error.format_message())
         except ShallowflowError as error:
             _fail(str(error))
         except MemoryError as error:
             _fail(f"not enough memory: {error}")
+        except BrokenPipeError:
+            _discard_output()
+            sys.exit(READER_GONE)
+        except OSError as error:
+            _discard_output()
+            _fail(f"standard output: cannot be written: {error.strerror or error}")
         sys.exit(code if isinstance(code, int) else 0)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; Ctrl-C ends it with one line."""
         try:
             return super().invoke(ctx)
+        except BrokenPipeError:
+            _discard_output()
+            ctx.exit(READER_GONE)
         except (KeyboardInterrupt, click.Abort):
             click.echo("interrupted", err=True)
             ctx.exit(INTERRUPTED)
+
+
+def _discard_output() -> None:
+    """Point stdout to nowhere: Python would try to write the rest when it shuts down, and complain."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (OSError, ValueError):
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
 
 
 def _fail(message: str) -> NoReturn:
@@ -77,6 +106,7 @@ def main(ctx: click.Context) -> None:
       shallowflow simulate three_points --width 200 --until 200 --plot run.png
       shallowflow fit my_data.csv --knots 20 --plot fit.png
       shallowflow studies list report/store
+      shallowflow certify my_data.csv
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
@@ -119,17 +149,19 @@ def list_(as_json: bool) -> None:
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of data and initialisation.")
 @click.option("--save", metavar="FILE", help="Write the trajectory; read it with Trajectory.load.")
 @click.option("--plot", metavar="FILE", help="Draw loss and function; FILE ends in .png or .svg.")
+@click.option("--animate", metavar="FILE", help="Draw function and neurons over time; .html or .gif.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.pass_context
 def simulate(ctx: click.Context, /, data: str, as_json: bool, **options: Any) -> None:
     """Train a two-layer network on DATA and say how it went.
 
-    DATA is a CSV file (one sample per line, target last) or a generator with its arguments. The exit code
-    is 0 if the run did what was asked, 1 if it diverged, was unstable or stalled, 2 for bad input.
+    DATA is a CSV file (one sample per line, target last) or a generator with its arguments. The exit code is
+    0 if the run did what was asked, 1 if it diverged, was unstable, stalled or filled the memory allowed for
+    its record, 2 for bad input.
 
     \b
     Examples:
-      shallowflow simulate three_points --width 200 --init-scale 0.001 --until 200 --plot run.png
+      shallowflow simulate three_points --width 200 --init-scale 0.001 --until 200 --animate run.html
       shallowflow simulate stewart:size=60 --descent --step 0.01 --steps 20000 --save run.trajectory
       shallowflow simulate curve:sin_5pi --network knots --width 50 --until 10
       shallowflow simulate sphere:size=20,dimension=5 --init asymmetric --descent --json
@@ -141,8 +173,14 @@ def simulate(ctx: click.Context, /, data: str, as_json: bool, **options: Any) ->
 
     check_file(options["save"], "--save")
     check_file(options["plot"], "--plot", (".png", ".svg"))
-    dataset = _dataset(data, options)
+    check_file(options["animate"], "--animate", (".html", ".gif"))
+    knots = options["network"] == "knots"
+    dataset = read_data(data, seed=options["seed"], bias=options["bias"], csv_bias=not knots)
     network = _network(dataset, options)
+    if options["animate"]:
+        from shallowflow.reporting.run_animation import check_animated
+
+        check_animated(network, dataset, "--animate")
     start = time.perf_counter()
     with progress_bar(f"training on {dataset.name or data}") as show:
         trajectory = _trajectory(network, dataset, options, lambda fraction: show(fraction, ""))
@@ -153,44 +191,11 @@ def simulate(ctx: click.Context, /, data: str, as_json: bool, **options: Any) ->
         from shallowflow.reporting.run_figure import write_run_figure
 
         write_run_figure(trajectory, dataset, Path(options["plot"]))
-    result |= {option: options[option] for option in ("save", "plot")}
+    if options["animate"]:
+        _animate(trajectory, dataset, Path(options["animate"]))
+    result |= {option: options[option] for option in ("save", "plot", "animate")}
     _print_json(result) if as_json else click.echo(run_text(result))
     ctx.exit(0 if trajectory.outcome.ok else 1)
-
-
-def _dataset(text: str, options: dict[str, Any]) -> Dataset:
-    """Return the data named on the command line: a generator with arguments, or a CSV file."""
-    name, _, arguments = text.partition(":")
-    bias = options["bias"]
-    if name in GENERATORS:
-        dataset = _generated(GENERATORS[name], arguments, options["seed"], text)
-    elif text.lower().endswith(".csv") or os.path.exists(text):
-        dataset = Dataset.from_csv(text)
-        bias = options["network"] == "relu" if bias is None else bias
-    else:
-        known = ", ".join(GENERATORS)
-        raise InvalidInputError(f"DATA: must be a CSV file or one of {known}; got {shown(text)}")
-    return dataset.with_bias() if bias else dataset
-
-
-def _generated(make: Callable[..., Dataset], arguments: str, seed: int, text: str) -> Dataset:
-    """Call a generator with arguments written as "value,key=value"."""
-    words = [word.partition("=") for word in filter(None, arguments.split(","))]
-    positional = [_number_or_word(word) for word, equals, _ in words if not equals]
-    named = {key: _number_or_word(value) for key, equals, value in words if equals}
-    if "seed" in inspect.signature(make).parameters:
-        named.setdefault("seed", seed)
-    try:
-        return make(*positional, **named)
-    except TypeError as error:
-        raise InvalidInputError(f"DATA: {error}; got {shown(text)}") from error
-
-
-def _number_or_word(text: str) -> int | float | str:
-    try:
-        return int(text) if text.strip("+-").isdecimal() else float(text)
-    except ValueError:
-        return text
 
 
 def _network(dataset: Dataset, options: dict[str, Any]) -> Network:
@@ -221,12 +226,25 @@ def _trajectory(
     defaults = FLOW if flow else DESCENT
     chosen = {name: default if options[name] is None else options[name] for name, default in defaults.items()}
     common = {"loss": LOSSES[options["loss"]], "epsilon": options["epsilon"], "progress": show}
+    if options["animate"] and not default_record(flatten(network).size).networks:
+        # By default a network this wide is recorded at its start and end only.
+        common["record"] = Record.geometric(WIDE_FRAMES, max_bytes=WIDE_BYTES)
     return engine(network, dataset, **chosen, **common)
+
+
+def _animate(trajectory: Trajectory, dataset: Dataset, path: Path) -> None:
+    from shallowflow.reporting.animation import write_animation
+    from shallowflow.reporting.run_animation import run_animation
+    from shallowflow.reporting.terminal import progress_bar
+
+    with progress_bar("drawing") as show:
+        write_animation(run_animation(trajectory, dataset), path, progress=lambda share: show(share, ""))
 
 
 main.add_command(fit)
 main.add_command(reproduce)
 main.add_command(studies)
+main.add_command(certify)
 
 
 def _print_json(value: dict[str, Any]) -> None:

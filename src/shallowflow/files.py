@@ -8,7 +8,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
-from shallowflow.errors import FileFormatError
+from shallowflow.errors import FileFormatError, InvalidInputError
+
+
+def as_path(value: object, name: str = "path") -> Path:
+    """Return a path; anything but a text or a path object is refused."""
+    if not isinstance(value, str | os.PathLike) or "\0" in str(value):
+        shown = repr(value) if isinstance(value, str) else type(value).__name__
+        raise InvalidInputError(f"{name}: must be the path of a file, got {shown}")
+    return Path(value)
 
 
 def write_atomically(path: Path, write: Callable[[BinaryIO], None]) -> None:

@@ -3,10 +3,10 @@ from dataclasses import FrozenInstanceError
 import numpy as np
 import pytest
 
+import shallowflow as sf
 from shallowflow.certificates import CERTIFICATES, Certificate, Hypothesis, Promise, certify
-from shallowflow.data.dataset import Dataset
+from shallowflow.data.generators import three_points
 from shallowflow.errors import InvalidInputError
-from shallowflow.models.networks import KnotNetwork, ReLUNetwork
 
 
 @pytest.mark.parametrize(
@@ -57,19 +57,23 @@ def test_certificates_are_frozen() -> None:
         Hypothesis("h", True).holds = False  # type: ignore[misc]
 
 
-def test_every_name_is_the_name_of_its_certificate() -> None:
-    dataset = Dataset([[0.0], [1.0], [2.0], [3.0]], [0.1, 1.0, 0.5, 2.0])
-    knots, relu = KnotNetwork([-0.5, 1.5], [1.0, -0.5]), ReLUNetwork([[0.1], [-0.2]], [0.3, 0.4])
-    for name in CERTIFICATES:
-        certificate = certify(name, knots if name.startswith("plateau/") else relu, dataset)
-        assert certificate.theorem == name
-        assert certificate.hypotheses
-        assert certificate.promises
-
-
 def test_unknown_theorems_are_answered_with_the_list() -> None:
     with pytest.raises(
         InvalidInputError, match=r"must be one of plateau/theorem-3.1, .* got 'plateau/9'"
     ) as error:
         certify("plateau/9")
     assert all(name in str(error.value) for name in CERTIFICATES)
+
+
+def test_missing_and_wrong_arguments_are_named() -> None:
+    data, network = three_points(), sf.initialize.balanced(3, 2, seed=0)
+    with pytest.raises(InvalidInputError, match=r"theorem-1: .*'dataset'; it takes \(network, data"):
+        certify("early_alignment/theorem-1", network)
+    with pytest.raises(InvalidInputError, match=r"plateau/lemma-3\.4: .*'wrong'"):
+        certify("plateau/lemma-3.4", network, data, wrong=1)
+    with pytest.raises(InvalidInputError, match="dataset: must be a Dataset, got None"):
+        certify("early_alignment/theorem-4", network, None)
+    with pytest.raises(InvalidInputError, match="trajectory: must be a Trajectory, got 3"):
+        certify("early_alignment/theorem-4", network, data, 3)
+    with pytest.raises(InvalidInputError, match="theorem: must be one of"):
+        certify(3)  # type: ignore[arg-type]

@@ -95,3 +95,11 @@ def test_bad_input_is_refused(flow: sf.Trajectory) -> None:
     knots = sf.gradient_flow(sf.KnotNetwork([0.0], [1.0]), Dataset([[0.0], [1.0]], [0.0, 1.0]), until=0.1)
     with pytest.raises(InvalidInputError, match="trajectory: must be a ReLUNetwork"):
         phases(knots, DATA)
+
+
+def test_wrong_types_are_refused() -> None:
+    run = sf.gradient_flow(sf.initialize.balanced(3, 2, seed=0), three_points(), until=0.1)
+    with pytest.raises(InvalidInputError, match="trajectory: must be a Trajectory, got 'run'"):
+        phases("run", three_points())  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match="dataset: must be a Dataset, got None"):
+        phases(run, None)  # type: ignore[arg-type]

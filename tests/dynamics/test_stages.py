@@ -5,6 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+import shallowflow as sf
 from shallowflow.arrays import Floats
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.nodes import lobatto_nodes
@@ -159,3 +160,12 @@ def test_foreign_trajectories_are_refused() -> None:
     foreign = Trajectory(np.zeros(1), np.ones(1), path, (), Outcome("completed", "made"))
     with pytest.raises(InvalidInputError, match="must be of a KnotNetwork, got ReLUNetwork"):
         stages(foreign, DATA)
+
+
+def test_wrong_types_are_refused() -> None:
+    data = sf.data.GENERATORS["curve"](size=9)
+    run = sf.gradient_flow(sf.initialize.he_knots(3, seed=0), data, until=0.01)
+    with pytest.raises(InvalidInputError, match="trajectory: must be a Trajectory, got 1"):
+        stages(1, data)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match="dataset: must be a Dataset, got 'data'"):
+        stages(run, "data")  # type: ignore[arg-type]

@@ -12,7 +12,7 @@ from shallowflow.arrays import Floats
 from shallowflow.data import Dataset
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape import cell_bound, cones, face_bound
-from shallowflow.landscape.cones import Cones, _by_angle, _by_rays, _hyperplanes, _representatives, rays_of
+from shallowflow.landscape.cones import Cones, rays_of
 
 DEGENERATE = {
     "coincident, antipodal and zero": [[1.0, 0.0], [2.0, 0.0], [-3.0, 0.0], [0.0, 0.0], [1.0, 1.0]],
@@ -110,19 +110,6 @@ def test_general_position_has_as_many_cells_as_cover_says(size: int, dimension: 
     counts = np.bincount(found.dimensions, minlength=dimension + 1)[1:]
     if size >= dimension:
         assert sum((-1) ** k * int(c) for k, c in enumerate(counts)) == 1 + (-1) ** (dimension - 1)
-
-
-def test_the_plane_by_angle_agrees_with_the_general_method() -> None:
-    for seed in range(20):
-        rng = np.random.default_rng(seed)
-        units = rng.integers(-3, 4, (9, 2)).astype(np.float64)
-        units = units[units.any(axis=1)]
-        units /= np.linalg.norm(units, axis=1, keepdims=True)
-        normals = _representatives(units, _hyperplanes(units)[0])
-        by_angle, by_rays = _by_angle(normals), _by_rays(normals)
-        ordered = [{tuple(row) for row in faces.patterns.tolist()} for faces in (by_angle, by_rays)]
-        assert ordered[0] == ordered[1]
-        assert len(by_angle.patterns) == len(by_rays.patterns) == 4 * len(normals)
 
 
 def test_rays_alone_are_the_rays_of_all_faces() -> None:

@@ -58,7 +58,10 @@ def test_catalogue_says_how_to_ask_for_data() -> None:
     calls = {generator["name"]: generator["call"] for generator in listed["generators"]}
     assert calls["three_points"] == "three_points"
     assert calls["stewart"] == "stewart:size=40"
-    assert calls["sphere"].startswith("sphere:size,dimension")
+    assert calls["sphere"].startswith("sphere:size=SIZE,dimension=DIMENSION,labels=")
+    assert calls["orthonormal"].startswith("orthonormal:size=SIZE,[dimension=DIMENSION],")
+    assert not any("None" in call for call in calls.values())
+    assert not any("as above" in generator["description"] for generator in listed["generators"])
 
 
 def test_run_summary_tells_outcome_losses_and_counts() -> None:

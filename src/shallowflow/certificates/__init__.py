@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
+from shallowflow.arrays import shown
 from shallowflow.certificates import (
     early_alignment,
+    early_alignment_verdict,
     incremental,
     plateau,
+    plateau_verdict,
     two_timescale,
     weak_interaction,
     weak_interaction_collapse,
     weak_interaction_groups,
+    weak_interaction_verdict,
 )
 from shallowflow.certificates.certificate import Certificate, Hypothesis, Promise
+from shallowflow.certificates.verdict import Question, Table, Verdict
+from shallowflow.dynamics.problem import checked_dataset
+from shallowflow.dynamics.trajectory import checked_trajectory
 from shallowflow.errors import InvalidInputError
 
 CERTIFICATES: dict[str, Callable[..., Certificate]] = {
@@ -45,6 +53,13 @@ CERTIFICATES: dict[str, Callable[..., Certificate]] = {
     "two_timescale/theorem-2": two_timescale.theorem_2,
 }
 
+VERDICTS: dict[str, Callable[[Question], Verdict]] = {
+    "early_alignment": early_alignment_verdict.verdict,
+    "weak_interaction": weak_interaction_verdict.verdict,
+    "plateau": plateau_verdict.verdict,
+}
+"""What the papers say about a data set, by the paper's word."""
+
 
 def certify(theorem: str, *args: Any, **kwargs: Any) -> Certificate:
     """Return the certificate of a theorem, by its name in `CERTIFICATES`, for what that theorem is about.
@@ -57,9 +72,40 @@ def certify(theorem: str, *args: Any, **kwargs: Any) -> Certificate:
     >>> certify("plateau/lemma-3.4", KnotNetwork([0.0], [1.0]), data).holds
     True
     """
-    if theorem not in CERTIFICATES:
-        raise InvalidInputError(f"theorem: must be one of {', '.join(CERTIFICATES)}; got {theorem!r}")
-    return CERTIFICATES[theorem](*args, **kwargs)
+    if not isinstance(theorem, str) or theorem not in CERTIFICATES:
+        raise InvalidInputError(f"theorem: must be one of {', '.join(CERTIFICATES)}; got {shown(theorem)}")
+    check = CERTIFICATES[theorem]
+    _check_arguments(theorem, check, args, kwargs)
+    return check(*args, **kwargs)
 
 
-__all__ = ["CERTIFICATES", "Certificate", "Hypothesis", "Promise", "certify"]
+def _check_arguments(
+    theorem: str, check: Callable[..., Certificate], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> None:
+    """Refuse arguments that a theorem does not take, or without those it needs."""
+    signature = inspect.signature(check)
+    try:
+        given = signature.bind(*args, **kwargs).arguments
+    except TypeError as error:
+        taken = ", ".join(
+            name if one.default is one.empty else f"{name}={shown(one.default)}"
+            for name, one in signature.parameters.items()
+        )
+        raise InvalidInputError(f"{theorem}: {error}; it takes ({taken})") from error
+    if "dataset" in signature.parameters:
+        checked_dataset(given.get("dataset"))
+    if given.get("trajectory") is not None:
+        checked_trajectory(given["trajectory"])
+
+
+__all__ = [
+    "CERTIFICATES",
+    "VERDICTS",
+    "Certificate",
+    "Hypothesis",
+    "Promise",
+    "Question",
+    "Table",
+    "Verdict",
+    "certify",
+]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,14 +16,14 @@ from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.aligned import STILL, NeuronAlignment, neuron_alignment
 from shallowflow.landscape.alignment import (
     AlignmentThreshold,
-    alignment_threshold,
+    alignment_threshold_of,
     check_exponents,
     pull,
     still_but_alive,
 )
 from shallowflow.landscape.balance import balance, check_relu
-from shallowflow.landscape.cones import cones
-from shallowflow.landscape.extremal import extremal_vectors
+from shallowflow.landscape.cones import Cones, cones
+from shallowflow.landscape.extremal import extremal_vectors, extremal_vectors_of
 from shallowflow.models.loss import Loss
 from shallowflow.models.networks import ReLUNetwork
 
@@ -33,10 +34,32 @@ MOST_TIMES = 100
 """At most so many recorded times are looked at."""
 
 
+class Surroundings:
+    """The cones of the data (None where they are too many) and its extremal vectors (then by a search)."""
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        loss: Loss | None = None,
+        slope: float = 0.0,
+        *,
+        starts: int = SEARCH_STARTS,
+        progress: Callable[[float], None] | None = None,
+    ) -> None:
+        self.arrangement: Cones | None = None
+        try:
+            self.arrangement = cones(dataset)
+        except InvalidInputError:
+            self.vectors = extremal_vectors(dataset, loss, slope, starts=starts, progress=progress)
+            return
+        self.vectors = extremal_vectors_of(pull(dataset, loss, slope), self.arrangement)
+
+
 class AlignmentQuery:
     """Data and start under Thms 1 and 3; what needs all activation cones is None where these are too many.
 
-    positive_start: Thm 3, whose neurons start with ⟨D, w/a⟩ > 0 (then alpha_0 = 1).
+    positive_start: Thm 3, whose neurons start with ⟨D, w/a⟩ > 0 (then alpha_0 = 1); surroundings: cones and
+    extremal vectors where they are known already.
     """
 
     def __init__(
@@ -49,6 +72,7 @@ class AlignmentQuery:
         epsilon: float,
         alpha_0: float = 1.0,
         positive_start: bool = False,
+        surroundings: Surroundings | None = None,
     ) -> None:
         check_exponents(epsilon, alpha_0)
         if network is not None:
@@ -61,13 +85,13 @@ class AlignmentQuery:
         self.threshold: AlignmentThreshold | None = None
         self.general: bool | None = None
         self.coincidences: int | None = None
-        try:
-            arrangement = cones(dataset)
-        except InvalidInputError:
-            self.vectors = extremal_vectors(dataset, loss, slope, starts=SEARCH_STARTS)
+        surroundings = surroundings or Surroundings(dataset, loss, slope)
+        self.vectors, arrangement = surroundings.vectors, surroundings.arrangement
+        if arrangement is None:
             return
-        self.vectors = extremal_vectors(dataset, loss, slope)
-        self.threshold = alignment_threshold(dataset, loss, slope, epsilon=epsilon, alpha_0=alpha_0)
+        self.threshold = alignment_threshold_of(
+            dataset, arrangement, loss, slope, epsilon=epsilon, alpha_0=alpha_0
+        )
         self.general = arrangement.general
         self.coincidences = int(np.sum(still_but_alive(self.pull, arrangement.patterns)))
 

@@ -85,18 +85,7 @@ def theorem_1(
     lies on a data hyperplane).
     """
     query = AlignmentQuery(network, dataset, loss, slope, epsilon=epsilon, alpha_0=alpha_0)
-    hypotheses = [
-        *query.data_hypotheses(),
-        Hypothesis("G has no saddle point on the sphere", query.without_saddles, query.saddles, 0),
-        *query.start_hypotheses(),
-    ]
-    if network is not None:
-        stays = balance(network).kind == "balanced" or network.slope == 0
-        name = "a neuron that vanishes stays zero (Condition 1.2): balanced, or ReLU'(0) = 0"
-        hypotheses.append(Hypothesis(name, stays or None))
-    accuracy = positive(accuracy, "accuracy")
-    promises = alignment_promises(query, observe(query, trajectory, speed, accuracy), accuracy)
-    return Certificate("early_alignment/theorem-1", tuple(hypotheses), promises)
+    return alignment_certificate(query, trajectory, speed, accuracy)
 
 
 def theorem_3(
@@ -116,12 +105,38 @@ def theorem_3(
     follows if G has no saddle (Lemma 13), else it stays undecided. Parameters as in `theorem_1`.
     """
     query = AlignmentQuery(network, dataset, loss, slope, epsilon=epsilon, positive_start=True)
-    name = "neurons stay in a cone while they can (Condition 2.2; certain if G has no saddle)"
-    stays = Hypothesis(name, query.without_saddles or None, query.saddles, 0)
-    hypotheses = (*query.data_hypotheses(), stays, *query.start_hypotheses())
+    return alignment_certificate(query, trajectory, speed, accuracy)
+
+
+def alignment_certificate(
+    query: AlignmentQuery, trajectory: Trajectory | None = None, speed: float = 1.0, accuracy: float = 1e-6
+) -> Certificate:
+    """Return the certificate of Thm 1, or of Thm 3 if the query is about neurons of Condition 2."""
+    theorem, second = (
+        ("theorem-3", _stays(query)) if query.positive_start else ("theorem-1", _no_saddle(query))
+    )
     accuracy = positive(accuracy, "accuracy")
+    hypotheses = (*query.data_hypotheses(), second, *query.start_hypotheses(), *_vanishing(query))
     promises = alignment_promises(query, observe(query, trajectory, speed, accuracy), accuracy)
-    return Certificate("early_alignment/theorem-3", hypotheses, promises)
+    return Certificate(f"early_alignment/{theorem}", hypotheses, promises)
+
+
+def _no_saddle(query: AlignmentQuery) -> Hypothesis:
+    return Hypothesis("G has no saddle point on the sphere", query.without_saddles, query.saddles, 0)
+
+
+def _stays(query: AlignmentQuery) -> Hypothesis:
+    name = "neurons stay in a cone while they can (Condition 2.2; certain if G has no saddle)"
+    return Hypothesis(name, query.without_saddles or None, query.saddles, 0)
+
+
+def _vanishing(query: AlignmentQuery) -> tuple[Hypothesis, ...]:
+    """Return Condition 1.2 of Thm 1."""
+    if query.network is None or query.positive_start:
+        return ()
+    stays = balance(query.network).kind == "balanced" or query.network.slope == 0
+    name = "a neuron that vanishes stays zero (Condition 1.2): balanced, or ReLU'(0) = 0"
+    return (Hypothesis(name, stays or None),)
 
 
 def theorem_2(

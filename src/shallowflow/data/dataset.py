@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from shallowflow.arrays import Floats, FrozenArrays, matrix, same_length, vector
 from shallowflow.errors import FileFormatError
+from shallowflow.files import as_path
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
@@ -58,7 +59,7 @@ class Dataset(FrozenArrays):
         A first line without any number is taken for a header. Bad files raise `FileFormatError`
         naming the line and the entry.
         """
-        path = Path(path)
+        path = as_path(path)
         rows = _rows(path)
         if rows and all(_number(entry) is None for entry in rows[0][1]):
             rows = rows[1:]

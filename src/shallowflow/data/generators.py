@@ -67,7 +67,10 @@ def correlated(
 def orthogonal(
     size: int, dimension: int | None = None, *, labels: str = "bounded", seed: Seed = 0
 ) -> Dataset:
-    """Orthogonal inputs with norms U[1, 2], [weak_interaction] App. B, experiment 2; labels as above."""
+    """Orthogonal inputs (d ≥ n) with norms U[1, 2], [weak_interaction] App. B, experiment 2.
+
+    labels: as in `orthonormal`.
+    """
     size = count(size, "size")
     rng = generator(seed)
     norms = rng.uniform(1.0, 2.0, (size, 1))
@@ -76,7 +79,10 @@ def orthogonal(
 
 
 def sphere(size: int, dimension: int, *, labels: str = "bounded", seed: Seed = 0) -> Dataset:
-    """Uniform directions with norms U[1, 2], [weak_interaction] App. B, experiment 1; labels as above."""
+    """Uniform directions with norms U[1, 2], [weak_interaction] App. B, experiment 1.
+
+    labels: as in `orthonormal`.
+    """
     size, dimension = count(size, "size"), count(dimension, "dimension")
     rng = generator(seed)
     inputs = rng.standard_normal((size, dimension))

@@ -22,7 +22,8 @@ import numpy as np
 from shallowflow.arrays import positive
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.path import Snapshots
-from shallowflow.dynamics.trajectory import Trajectory
+from shallowflow.dynamics.problem import checked_dataset
+from shallowflow.dynamics.trajectory import Trajectory, checked_trajectory
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.alignment import alignment_threshold
 from shallowflow.landscape.balance import check_relu
@@ -78,8 +79,8 @@ def phases(
     two records of a descent the times are those of the straight line; without networks recorded on the way
     (`networks=False`) they are those of the records.
     """
-    first = check_relu(trajectory.initial, "trajectory")
-    estimator = least_squares(dataset).coefficients
+    first = check_relu(checked_trajectory(trajectory).initial, "trajectory")
+    estimator = least_squares(checked_dataset(dataset)).coefficients
     size = float(np.linalg.norm(estimator))
     if size == 0:
         raise InvalidInputError("targets: the least-squares estimator is zero: there is nothing to grow to")

@@ -14,8 +14,7 @@ def check_problem(network: Network, dataset: Dataset, *, log_scaled: bool = Fals
     """Refuse anything but a network and a data set that fit each other; log-scaled ones if not welcome."""
     if not isinstance(network, NETWORKS):
         raise InvalidInputError(f"network: must be one of shallowflow's networks, got {shown(network)}")
-    if not isinstance(dataset, Dataset):
-        raise InvalidInputError(f"dataset: must be a Dataset, got {shown(dataset)}")
+    checked_dataset(dataset)
     if network.dimension != dataset.dimension:
         raise InvalidInputError(
             f"dataset: inputs must have the network's dimension {network.dimension}, got {dataset.dimension}"
@@ -27,6 +26,13 @@ def check_problem(network: Network, dataset: Dataset, *, log_scaled: bool = Fals
         )
     if isinstance(network, StepNetwork) and network.sharpness == 0:
         raise InvalidInputError("network: sharpness must be > 0 to be trained by gradients, got 0")
+
+
+def checked_dataset(dataset: object) -> Dataset:
+    """Return the argument if it is a `Dataset`."""
+    if not isinstance(dataset, Dataset):
+        raise InvalidInputError(f"dataset: must be a Dataset, got {shown(dataset)}")
+    return dataset
 
 
 def checked_loss(loss: Loss | None, dataset: Dataset) -> Loss:

@@ -24,7 +24,8 @@ from shallowflow.arrays import Floats, Ints, count, positive
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.nodes import lobatto_nodes
 from shallowflow.dynamics.path import Path, Polynomials
-from shallowflow.dynamics.trajectory import Trajectory
+from shallowflow.dynamics.problem import checked_dataset
+from shallowflow.dynamics.trajectory import Trajectory, checked_trajectory
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.blocks import Blocks, blocks, blocks_of, sort_data
 from shallowflow.landscape.plateau import extreme_rates, level_of
@@ -139,7 +140,9 @@ def stages(
 
 def recorded_loss(trajectory: Trajectory, dataset: Dataset, loss: SquareLoss | None = None) -> SquareLoss:
     """Return the loss that a trajectory of a `KnotNetwork` recorded, ½Σ or ½·mean; refuse any other."""
-    network, recorded = _network(trajectory.initial), float(trajectory.losses[0])
+    network = _network(checked_trajectory(trajectory).initial)
+    recorded = float(trajectory.losses[0])
+    checked_dataset(dataset)
     residuals = blocks(network, dataset).residuals
     square = 0.5 * float(residuals @ residuals)
     for candidate in (SquareLoss("sum"), SquareLoss("mean")) if loss is None else (loss,):

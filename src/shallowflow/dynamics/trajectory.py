@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from shallowflow.arrays import Floats, FrozenArrays
+from shallowflow.arrays import Floats, FrozenArrays, shown
 from shallowflow.dynamics.outcome import Event, Outcome
 from shallowflow.dynamics.path import Path
+from shallowflow.errors import InvalidInputError
+from shallowflow.files import as_path
 from shallowflow.models.networks import Network
 
 if TYPE_CHECKING:
@@ -86,11 +88,18 @@ class Trajectory(FrozenArrays):
         """Write the trajectory to a file, atomically: the old file or the new one, never a broken one."""
         from shallowflow.dynamics.storage import save
 
-        save(self, FilePath(path))
+        save(self, as_path(path))
 
     @classmethod
     def load(cls, path: str | FilePath) -> Trajectory:
         """Read a trajectory written by `save`; anything else raises `FileFormatError`."""
         from shallowflow.dynamics.storage import load
 
-        return load(FilePath(path))
+        return load(as_path(path))
+
+
+def checked_trajectory(trajectory: object, name: str = "trajectory") -> Trajectory:
+    """Return the argument if it is a `Trajectory`."""
+    if not isinstance(trajectory, Trajectory):
+        raise InvalidInputError(f"{name}: must be a Trajectory, got {shown(trajectory)}")
+    return trajectory

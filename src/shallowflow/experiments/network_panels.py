@@ -16,6 +16,8 @@ RIM = INNER + 1.12
 DIRECTIONS = RIM - 0.05
 INSET = 0.07
 """Neurons with a_j < 0 are drawn this much further in: else they would hide the others."""
+MOST_NUMBERS = 20_000_000
+"""Neurons times points that are evaluated at once."""
 MOST_BORDERS = 12
 """Borders of cones and directions of data are left out if there are more data points: they hide the rest."""
 
@@ -38,20 +40,27 @@ def as_inputs(x: Floats, dataset: Dataset) -> Floats:
     return np.column_stack([x, np.ones((len(x), dataset.dimension - 1))])
 
 
+def function_on_line(network: Network, x: Floats, dataset: Dataset) -> Floats:
+    """Return the network's function at positions x (k,), in pieces that fit into memory at any width."""
+    pieces = np.array_split(x, max(1, min(len(x), network.width * len(x) // MOST_NUMBERS)))
+    return np.concatenate([network(as_inputs(piece, dataset)) for piece in pieces])
+
+
 def function_panel(
     network: Network,
     dataset: Dataset,
     *,
+    points: int = 401,
     title: str = "",
     y_limits: tuple[float, float] | None = None,
     behind: tuple[Series, ...] = (),
 ) -> Panel:
-    """Return the network's function with the data (which lie on a line); `behind` is drawn first."""
-    x = line_grid(dataset)
+    """Return the network's function at so many points, with the data; `behind` is drawn first."""
+    x = line_grid(dataset, points)
     return Panel(
         (
             *behind,
-            Series(x, network(as_inputs(x, dataset)), "network", tone="blue"),
+            Series(x, function_on_line(network, x, dataset), "network", tone="blue"),
             Series(dataset.inputs[:, 0], dataset.targets, "data", style="points", tone="ink", size=0.9),
         ),
         title=title,

@@ -9,8 +9,8 @@ import numpy as np
 from shallowflow.arrays import Bools, Floats, FrozenArrays, positive
 from shallowflow.data.dataset import Dataset
 from shallowflow.landscape.alignment import ON, is_extremal, pull
+from shallowflow.landscape.arrangement import Signs
 from shallowflow.landscape.balance import check_relu
-from shallowflow.landscape.cones import Signs
 from shallowflow.landscape.extremal import KINDS, extremal_vector
 from shallowflow.models.loss import Loss
 from shallowflow.models.networks import ReLUNetwork

@@ -28,7 +28,8 @@ from numpy.typing import ArrayLike
 from shallowflow.arrays import Bools, Floats, FrozenArrays, positive, unit_interval, vector
 from shallowflow.data.dataset import Dataset
 from shallowflow.errors import InvalidInputError
-from shallowflow.landscape.cones import LIMIT, Cones, Signs, cones
+from shallowflow.landscape.arrangement import Signs
+from shallowflow.landscape.cones import LIMIT, Cones, cones
 from shallowflow.landscape.subgradient import minimal_gates
 from shallowflow.models.loss import Loss, SquareLoss
 from shallowflow.models.networks import ReLUNetwork
@@ -201,11 +202,25 @@ def alignment_threshold(
     >>> round(found.d_max, 4), 0 < found.scale < 1
     (0.715, True)
     """
+    arrangement = cones(dataset, limit=limit)
+    return alignment_threshold_of(dataset, arrangement, loss, slope, epsilon=epsilon, alpha_0=alpha_0)
+
+
+def alignment_threshold_of(
+    dataset: Dataset,
+    arrangement: Cones,
+    loss: Loss | None = None,
+    slope: float = 0.0,
+    *,
+    epsilon: float = 0.25,
+    alpha_0: float = 0.1,
+) -> AlignmentThreshold:
+    """Return `alignment_threshold`, given all activation cones."""
     check_exponents(epsilon, alpha_0)
     loss = SquareLoss() if loss is None else loss
     found = pull(dataset, loss, slope)
     lipschitz = loss.weight(dataset.size) if isinstance(loss, SquareLoss) else 1.0 / dataset.size
-    return _threshold(found, cones(dataset, limit=limit), lipschitz, epsilon, alpha_0)
+    return _threshold(found, arrangement, lipschitz, epsilon, alpha_0)
 
 
 def check_exponents(epsilon: float, alpha_0: float) -> None:

@@ -30,7 +30,7 @@ from shallowflow.arrays import Floats, FrozenArrays, positive
 from shallowflow.data.dataset import Dataset
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.alignment import Pull, pull
-from shallowflow.landscape.cones import Signs
+from shallowflow.landscape.arrangement import Signs
 from shallowflow.landscape.extremal import steepest
 from shallowflow.models.loss import Loss
 from shallowflow.models.networks import ReLUNetwork

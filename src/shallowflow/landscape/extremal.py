@@ -19,7 +19,7 @@ point; it is then listed as a "saddle". Assumption 2 excludes such data.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Self
 
@@ -28,7 +28,8 @@ import numpy as np
 from shallowflow.arrays import Floats, FrozenArrays, Seed, count, generator
 from shallowflow.data.dataset import Dataset
 from shallowflow.landscape.alignment import ON, ZERO, Pull, is_extremal, pull
-from shallowflow.landscape.cones import LIMIT, Signs, cones, rays_of
+from shallowflow.landscape.arrangement import Signs
+from shallowflow.landscape.cones import LIMIT, Cones, cones, rays_of
 from shallowflow.landscape.extremal_search import ascend
 from shallowflow.models.loss import Loss
 
@@ -83,6 +84,7 @@ def extremal_vectors(
     limit: int = LIMIT,
     starts: int = 0,
     seed: Seed = 0,
+    progress: Callable[[float], None] | None = None,
 ) -> ExtremalVectors:
     """Return the extremal vectors of the data: all of them, or with `starts` > 0 those that a search finds.
 
@@ -91,7 +93,8 @@ def extremal_vectors(
     exactly, cone by cone, to its end. What is found is certain, but the result is not complete (and says so):
     saddles, and extrema with a small basin, are missed.
 
-    loss: ½·mean of squares by default; slope: of the leaky ReLU.
+    loss: ½·mean of squares by default; slope: of the leaky ReLU; progress: called with the share of the
+    search that is done.
 
     Examples
     --------
@@ -102,17 +105,26 @@ def extremal_vectors(
     """
     found = pull(dataset, loss, slope)
     if count(starts, "starts", 0):
-        return _searched(found, starts, generator(seed))
-    patterns = cones(dataset, limit=limit).patterns
+        return _searched(found, starts, generator(seed), progress)
+    return extremal_vectors_of(found, cones(dataset, limit=limit))
+
+
+def extremal_vectors_of(found: Pull, arrangement: Cones) -> ExtremalVectors:
+    """Return all extremal vectors, given all activation cones."""
+    patterns = arrangement.patterns
     shortest = found.minimal_all(patterns)
     faces = [face for face in range(len(patterns)) if is_extremal(found, patterns[face], shortest[face])]
     return ExtremalVectors(extremal_vector(found, patterns[face], shortest[face]) for face in faces)
 
 
-def _searched(found: Pull, starts: int, rng: np.random.Generator) -> ExtremalVectors:
+def _searched(
+    found: Pull, starts: int, rng: np.random.Generator, progress: Callable[[float], None] | None
+) -> ExtremalVectors:
     """Return the extremal vectors at which the alignment flow ends from random directions."""
     distinct: dict[bytes, ExtremalVector] = {}
-    for direction in rng.standard_normal((starts, found.inputs.shape[1])):
+    for number, direction in enumerate(rng.standard_normal((starts, found.inputs.shape[1]))):
+        if progress:
+            progress(number / starts)
         for sign in (1, -1):
             pattern = ascend(found, direction, sign)
             if pattern is None or pattern.tobytes() in distinct:

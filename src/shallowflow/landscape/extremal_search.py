@@ -14,7 +14,7 @@ import numpy as np
 
 from shallowflow.arrays import Floats
 from shallowflow.landscape.alignment import ON, Pull
-from shallowflow.landscape.cones import Signs
+from shallowflow.landscape.arrangement import Signs
 
 MOST_CONES = 100
 """The path is given up after this many cones per data point: it runs into a degenerate corner."""

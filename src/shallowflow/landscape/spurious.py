@@ -27,7 +27,8 @@ import numpy as np
 from shallowflow.arrays import Bools, Floats, Ints
 from shallowflow.data.dataset import Dataset
 from shallowflow.landscape.alignment import ZERO, Pull
-from shallowflow.landscape.cones import LIMIT, SAME, Cones, cones
+from shallowflow.landscape.arrangement import SAME
+from shallowflow.landscape.cones import LIMIT, Cones, cones
 from shallowflow.landscape.least_squares import least_squares
 
 
@@ -84,9 +85,14 @@ def spurious_conditions(dataset: Dataset, *, limit: int = LIMIT) -> SpuriousCond
     >>> found.extreme, found.assumption_4, found.assumption_5, found.assumption_6
     ((0, 2), True, False, True)
     """
+    return spurious_conditions_of(dataset, cones(dataset, limit=limit))
+
+
+def spurious_conditions_of(dataset: Dataset, arrangement: Cones) -> SpuriousConditions:
+    """Return `spurious_conditions`, given all activation cones."""
     inputs, targets = dataset.inputs, dataset.targets
-    arrangement = cones(dataset, limit=limit)
     products = inputs @ inputs.T
+    correlation, target = positivity(dataset)
     extreme = _extreme_points(arrangement)
     residuals = (targets - inputs @ least_squares(dataset).coefficients) / dataset.size
     size = float(np.abs(targets) @ np.linalg.norm(inputs, axis=1)) / dataset.size
@@ -101,14 +107,19 @@ def spurious_conditions(dataset: Dataset, *, limit: int = LIMIT) -> SpuriousCond
     return SpuriousConditions(
         eta=smallest_eta(dataset),
         extreme=tuple(int(k) for k in extreme),
-        correlation=float(products.min()),
-        target=float(targets.min()),
+        correlation=correlation,
+        target=target,
         general=arrangement.general and dataset.size >= dataset.dimension,
         dominance=float(np.min(dominance[extreme], initial=np.inf)),
         above=dataset.size * float(np.min(found.strengths[extreme], initial=np.inf)),
         inward=_inward(found, arrangement, mixed, extreme),
         worse=_positive_part([found.value(arrangement.directions[face]) for face in mixed], ZERO * size),
     )
+
+
+def positivity(dataset: Dataset) -> tuple[float, float]:
+    """Return the smallest ⟨x_k, x_k'⟩ and the smallest y_k: Assumption 4 needs both to be positive."""
+    return float(np.min(dataset.inputs @ dataset.inputs.T)), float(np.min(dataset.targets))
 
 
 def _rounding(targets: Floats) -> float:

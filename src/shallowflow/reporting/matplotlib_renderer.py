@@ -20,7 +20,7 @@ from matplotlib.figure import Figure as Canvas
 from shallowflow.arrays import one_of
 from shallowflow.experiments.figure import Figure, Panel
 from shallowflow.reporting.legends import draw_legends
-from shallowflow.reporting.panel_drawing import draw_panel, literal
+from shallowflow.reporting.panel_drawing import draw_panel, literal, move_series
 from shallowflow.reporting.polar_drawing import draw_polar_panel
 from shallowflow.reporting.style import CYCLE, STYLE
 
@@ -46,6 +46,20 @@ def render_all(figure: Figure, formats: Sequence[str] = FORMATS) -> list[bytes]:
         canvas.draw_without_rendering()
         canvas.set_layout_engine("none")  # the layout is settled: each format need not find it again
         return [_saved(canvas, format) for format in formats]
+
+
+def redrawn(figures: Sequence[Figure], dots_per_inch: float) -> Iterator[Canvas]:
+    """Yield figures of one layout, one after the other, on one canvas; only curves and titles change."""
+    with _house_style():
+        canvas = _draw(figures[0])
+        canvas.set_dpi(dots_per_inch)
+        canvas.draw_without_rendering()
+        canvas.set_layout_engine("none")
+        yield canvas
+        for figure in figures[1:]:
+            for axes, panel in zip(canvas.axes, figure.panels, strict=False):
+                move_series(axes, panel)
+            yield canvas
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from typing import Any
 
 from shallowflow.arrays import shown
 from shallowflow.experiments.experiment import PAPERS, Claim, Reproduction
-from shallowflow.experiments.figure import Figure
+from shallowflow.experiments.figure import Animation, Figure
 from shallowflow.reporting.matplotlib_renderer import render
 from shallowflow.reporting.summary import count_claims, versions
 
@@ -23,14 +23,16 @@ def report_page(
     title: str = TITLE,
     *,
     picture: Callable[[Figure], bytes] = render,
+    film: Callable[[Animation], str] | None = None,
 ) -> str:
     """Return the HTML page of some reproductions: claims tables, figures, parameters.
 
-    `picture` gives the SVG file of a figure; every text is escaped.
+    `picture` gives the SVG file of a figure, `film` the path of an animation's files without their ending
+    (without it animations are not linked); every text is escaped.
     """
     style = files("shallowflow.reporting").joinpath("page.css").read_text(encoding="utf-8")
     papers = _by_paper(reproductions)
-    body = "".join(_paper(paper, of_paper, picture) for paper, of_paper in papers.items())
+    body = "".join(_paper(paper, of_paper, picture, film) for paper, of_paper in papers.items())
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -127,12 +129,21 @@ def _anchor(reproduction: Reproduction) -> str:
     return escape("".join(c if c.isalnum() else "-" for c in reproduction.experiment.name))
 
 
-def _paper(paper: str, reproductions: Sequence[Reproduction], picture: Callable[[Figure], bytes]) -> str:
-    inside = "".join(_experiment(reproduction, picture) for reproduction in reproductions)
+def _paper(
+    paper: str,
+    reproductions: Sequence[Reproduction],
+    picture: Callable[[Figure], bytes],
+    film: Callable[[Animation], str] | None,
+) -> str:
+    inside = "".join(_experiment(reproduction, picture, film) for reproduction in reproductions)
     return f"<section>\n<h2>{_heading(paper)}</h2>\n{inside}</section>\n"
 
 
-def _experiment(reproduction: Reproduction, picture: Callable[[Figure], bytes]) -> str:
+def _experiment(
+    reproduction: Reproduction,
+    picture: Callable[[Figure], bytes],
+    film: Callable[[Animation], str] | None,
+) -> str:
     experiment = reproduction.experiment
     pairs = parameters_text(reproduction.parameters)
     items = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in pairs)
@@ -140,11 +151,12 @@ def _experiment(reproduction: Reproduction, picture: Callable[[Figure], bytes]) 
     seeds = "".join(f" · {name} {value}" for name, value in pairs if "seed" in name)
     more = escape(seeds + _other_versions(reproduction))
     found = _error(reproduction.error) if reproduction.error else _claims(reproduction.claims)
+    films = "".join(_film(one, film(one)) for one in reproduction.animations) if film else ""
     return (
         f'<article id="{_anchor(reproduction)}">\n<h3>{escape(experiment.title)}</h3>\n'
         f'<p class="fine"><code>{escape(experiment.name)}</code> · {escape(experiment.source)} · '
         f"{escape(reproduction.scale)} scale · {seconds_text(reproduction.seconds)}{more}</p>\n"
-        f'{found}{figures}<dl class="parameters">{items}</dl>\n</article>\n'
+        f'{found}{figures}{films}<dl class="parameters">{items}</dl>\n</article>\n'
     )
 
 
@@ -180,6 +192,14 @@ def _claims(claims: Sequence[Claim]) -> str:
 
 def _verdict(claim: Claim) -> str:
     return '<span class="yes">✓ yes</span>' if claim.holds else '<span class="no">✗ no</span>'
+
+
+def _film(animation: Animation, path: str) -> str:
+    link = escape(path)
+    return (
+        f'<p>Animation: <a href="{link}.html">{escape(animation.title)}, over time</a> '
+        f'(<a href="{link}.gif">GIF</a>)</p>\n'
+    )
 
 
 def _figure(figure: Figure, picture: Callable[[Figure], bytes]) -> str:

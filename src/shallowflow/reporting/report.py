@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from shallowflow.experiments.experiment import Reproduction
-from shallowflow.experiments.figure import Figure
 from shallowflow.files import write_atomically
+from shallowflow.reporting.animation import ENDINGS, write_animation
 from shallowflow.reporting.destination import prepare_directory
 from shallowflow.reporting.matplotlib_renderer import FORMATS, render_all
 from shallowflow.reporting.page import report_page
@@ -17,22 +17,34 @@ from shallowflow.reporting.summary import summary
 
 
 def write_report(reproductions: Sequence[Reproduction], directory: str | Path) -> Path:
-    """Write report.html, reproductions.json and figures/*.svg and *.png; return the path of the page.
+    """Write report.html, reproductions.json, figures/*.svg and *.png, and animations/*.html and *.gif.
+
+    Returns the path of the page.
 
     The page is written last: where it is, everything that belongs to it is there too.
     """
     directory = prepare_directory(directory)
     prepare_directory(directory / "figures")
     pictures: dict[int, bytes] = {}
-    for stem, figure in _named_figures(reproductions):
+    for stem, figure in _named(reproductions, "figures"):
         contents = dict(zip(FORMATS, render_all(figure, FORMATS), strict=True))
         pictures[id(figure)] = contents["svg"]
         for format, content in contents.items():
             _write(directory / "figures" / f"{stem}.{format}", content)
+    films: dict[int, str] = {}
+    for stem, animation in _named(reproductions, "animations"):
+        folder = prepare_directory(directory / "animations")
+        write_animation(animation, *(folder / f"{stem}{ending}" for ending in ENDINGS))
+        films[id(animation)] = f"animations/{stem}"
     numbers = json.dumps(summary(reproductions, series=True), ensure_ascii=False, indent=1, allow_nan=False)
     _write(directory / "reproductions.json", numbers.encode())
     page = directory / "report.html"
-    _write(page, report_page(reproductions, picture=lambda figure: pictures[id(figure)]).encode())
+    text = report_page(
+        reproductions,
+        picture=lambda figure: pictures[id(figure)],
+        film=lambda animation: films[id(animation)],
+    )
+    _write(page, text.encode())
     return page
 
 
@@ -43,11 +55,11 @@ def _write(path: Path, content: bytes) -> None:
     write_atomically(path, write)
 
 
-def _named_figures(reproductions: Sequence[Reproduction]) -> Iterator[tuple[str, Figure]]:
-    """Yield every figure with a file name of its own: paper-figure, of letters, digits and dashes."""
+def _named(reproductions: Sequence[Reproduction], field: str) -> Iterator[tuple[str, Any]]:
+    """Yield all figures (animations) with a file name each: paper-name, of letters, digits and dashes."""
     taken: set[str] = set()
     for reproduction in reproductions:
-        for figure in reproduction.figures:
+        for figure in getattr(reproduction, field):
             words = f"{reproduction.experiment.paper}-{figure.name}"
             stem = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "-" for c in words)[:100]
             number = 2

@@ -5,12 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import BinaryIO
 
-import numpy as np
-
-from shallowflow.arrays import Floats
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.experiments.figure import Figure, Panel, Series
+from shallowflow.experiments.network_panels import function_on_line, line_grid, on_a_line
 from shallowflow.files import write_atomically
 from shallowflow.reporting.matplotlib_renderer import render
 
@@ -29,7 +27,7 @@ def run_figure(trajectory: Trajectory, dataset: Dataset) -> Figure:
         x_scale="log" if long else "linear",
         y_scale="log",
     )
-    panels = (loss, _function(trajectory, dataset)) if _on_a_line(dataset) else (loss,)
+    panels = (loss, _function(trajectory, dataset)) if on_a_line(dataset) else (loss,)
     name = dataset.name or "data"
     return Figure("run", f"Training on {name}: {trajectory.outcome.status}", panels, columns=len(panels))
 
@@ -44,26 +42,20 @@ def write_run_figure(trajectory: Trajectory, dataset: Dataset, path: Path) -> No
     write_atomically(path, write)
 
 
-def _on_a_line(dataset: Dataset) -> bool:
-    """Whether the inputs have one coordinate, perhaps with a 1 appended."""
-    return dataset.dimension == 1 or (dataset.dimension == 2 and bool(np.all(dataset.inputs[:, 1] == 1)))
-
-
 def _function(trajectory: Trajectory, dataset: Dataset) -> Panel:
-    x = _grid(dataset.inputs[:, 0])
-    inputs = np.column_stack([x, np.ones((len(x), dataset.dimension - 1))])
+    x = line_grid(dataset, 801)
     return Panel(
         (
-            Series(x, trajectory.initial(inputs), "at the start", style="dashed", tone="muted"),
-            Series(x, trajectory.final(inputs), "at the end", tone="blue"),
+            Series(
+                x,
+                function_on_line(trajectory.initial, x, dataset),
+                "at the start",
+                style="dashed",
+                tone="muted",
+            ),
+            Series(x, function_on_line(trajectory.final, x, dataset), "at the end", tone="blue"),
             Series(dataset.inputs[:, 0], dataset.targets, "data", style="points", tone="ink", size=0.8),
         ),
         title="Function",
         x_label="x",
     )
-
-
-def _grid(points: Floats) -> Floats:
-    low, high = float(points.min()), float(points.max())
-    margin = 0.05 * (high - low) or 1.0
-    return np.linspace(low - margin, high + margin, 801)

@@ -49,10 +49,18 @@ def catalogue(
 
 
 def _call(name: str, make: Callable[..., Dataset]) -> str:
-    """Return "name:required,optional=default"; the seed is an option of its own."""
+    """Return "name:REQUIRED,optional=default,[optional=]"; the seed is an option of its own."""
     parameters = [p for p in inspect.signature(make).parameters.values() if p.name != "seed"]
-    words = [p.name if p.default is p.empty else f"{p.name}={p.default}" for p in parameters]
+    words = [_parameter(p) for p in parameters]
     return f"{name}:{','.join(words)}" if words else name
+
+
+def _parameter(parameter: inspect.Parameter) -> str:
+    if parameter.default is parameter.empty:
+        return f"{parameter.name}={parameter.name.upper()}"
+    if parameter.default is None:
+        return f"[{parameter.name}={parameter.name.upper()}]"
+    return f"{parameter.name}={parameter.default}"
 
 
 def run_summary(trajectory: Trajectory, dataset: Dataset, seconds: float) -> dict[str, Any]:

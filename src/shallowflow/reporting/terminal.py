@@ -75,9 +75,15 @@ def _number(value: float | None) -> str:
     return "not finite" if value is None else f"{value:.6g}"
 
 
+class _Output(Console):
+    def on_broken_pipe(self) -> None:
+        """Leave it to the program what to do if the reader has gone (rich would exit with 1)."""
+        raise BrokenPipeError
+
+
 def output() -> Console:
     """Return the console of results (stdout): as wide as the terminal, or a fixed width in a pipe."""
-    return Console(width=None if sys.stdout.isatty() else PIPE_WIDTH, highlight=False)
+    return _Output(width=None if sys.stdout.isatty() else PIPE_WIDTH, highlight=False)
 
 
 @contextmanager

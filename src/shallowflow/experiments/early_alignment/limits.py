@@ -16,7 +16,7 @@ from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.experiments.early_alignment.examples import assumed_points
 from shallowflow.experiments.experiment import Claim, Experiment, Findings, Progress
 from shallowflow.experiments.figure import Figure, Panel, Series
-from shallowflow.experiments.network_panels import as_inputs, line_grid
+from shallowflow.experiments.network_panels import function_on_line, line_grid
 from shallowflow.landscape import Nature, least_squares, nature
 from shallowflow.models import ReLUNetwork, initialize
 
@@ -208,11 +208,11 @@ def run_width(parameters: Mapping[str, Any], progress: Progress) -> Findings:
 
 
 def _width_figure(runs: list[Trajectory], dataset: Dataset, widths: tuple[int, ...]) -> Figure:
-    x = line_grid(dataset)
+    x = line_grid(dataset, 41)
     labels = [f"m = {m:,}" for m in widths]
     thickness = np.linspace(2.2, 0.6, len(widths)).tolist()
     functions = tuple(
-        Series(x, run.final(as_inputs(x, dataset)), label, size=size)
+        Series(x, function_on_line(run.final, x, dataset), label, size=size)
         for run, label, size in zip(runs, labels, thickness, strict=True)
     )
     losses = tuple(

@@ -13,7 +13,7 @@ from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.experiments.early_alignment.training import animation, loss_panel, network_at, story, train
 from shallowflow.experiments.experiment import Claim, Experiment, Findings, Progress
 from shallowflow.experiments.figure import Figure, Panel, Series
-from shallowflow.experiments.network_panels import as_inputs, line_grid
+from shallowflow.experiments.network_panels import function_on_line, line_grid
 from shallowflow.landscape import MergedNeurons, merged_neurons
 from shallowflow.models import ReLUNetwork, initialize
 
@@ -57,7 +57,7 @@ def _teacher(dataset: Dataset) -> tuple[Series, ...]:
 def _stage_claims(run: Trajectory, dataset: Dataset, stages: Mapping[str, float]) -> tuple[Claim, ...]:
     _, early, first, second, _ = (network_at(run, time) for time in stages.values())
     spread, later = (_occupied(network, dataset) for network in (early, first))
-    flat = float(np.ptp(first(as_inputs(line_grid(dataset), dataset))))
+    flat = float(np.ptp(function_on_line(first, line_grid(dataset, 41), dataset)))
     grown = merged_neurons(second, dataset)
     return (
         Claim(
@@ -148,7 +148,7 @@ def _limit_panel(run: Trajectory, dataset: Dataset, title: str) -> Panel:
     return Panel(
         (
             *_teacher(dataset),
-            Series(x, run.final(as_inputs(x, dataset)), "network", tone="blue"),
+            Series(x, function_on_line(run.final, x, dataset), "network", tone="blue"),
             Series(dataset.inputs[:, 0], dataset.targets, "data", style="points", tone="ink", size=0.7),
         ),
         title=title,
@@ -171,7 +171,7 @@ FIG3 = Experiment(
             "step": 1e-2,
             "steps": 200_000,
             "times": (0.0, 8.0, 30.0, 1_050.0, 2_000.0),
-            "frames": 60,
+            "frames": 40,
             "data_seeds": (1, 0, 3),
             "seed": 0,
         },

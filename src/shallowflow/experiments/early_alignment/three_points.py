@@ -162,7 +162,7 @@ FIG2 = Experiment(
             "step": 1e-2,
             "steps": 20_000,
             "times": (0.0, 7.5, 12.0, 200.0),
-            "frames": 60,
+            "frames": 40,
             "seed": 0,
         },
         "paper": {

@@ -20,6 +20,8 @@ MEMORY = 2 * 2**30
 """Bytes that the recorded networks may take."""
 DRAWN = 4_000
 """Neurons shown in an animation."""
+POINTS = 121
+"""Points at which its function is drawn."""
 
 
 def train(
@@ -85,13 +87,17 @@ def animation(
         Figure(
             name,
             title,
-            (function_panel(network, dataset, title=f"t = {time:.3g}", behind=behind), neurons(network)),
+            (_function(network, dataset, time, behind), neurons(network)),
         )
         for time, network in zip(times, networks, strict=True)
     )
     shown = len(neurons.chosen)
     caption = f"{shown:,} of {networks[0].width:,} neurons are shown; time runs faster and faster."
     return Animation(name, title, frames, tuple(f"t = {time:.4g}" for time in times), caption)
+
+
+def _function(network: ReLUNetwork, dataset: Dataset, time: float, behind: tuple[Series, ...]) -> Panel:
+    return function_panel(network, dataset, points=POINTS, title=f"t = {time:.3g}", behind=behind)
 
 
 def loss_panel(trajectory: Trajectory, stages: Mapping[str, float]) -> Panel:

@@ -1,0 +1,48 @@
+"""The argument DATA of several commands: a CSV file, or a generator with its arguments."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable
+
+from shallowflow.arrays import shown
+from shallowflow.data import GENERATORS, Dataset
+from shallowflow.errors import InvalidInputError
+
+
+def read_data(text: str, *, seed: int, bias: bool | None, csv_bias: bool) -> Dataset:
+    """Return the data named on the command line.
+
+    bias: whether a coordinate 1 is appended; None: `csv_bias` for a CSV file, no for a generator.
+    """
+    name, _, arguments = text.partition(":")
+    if name in GENERATORS:
+        dataset = _generated(GENERATORS[name], arguments, seed, text)
+    elif text.lower().endswith(".csv") or os.path.exists(text):
+        dataset = Dataset.from_csv(text)
+        bias = csv_bias if bias is None else bias
+    else:
+        known = ", ".join(GENERATORS)
+        raise InvalidInputError(f"DATA: must be a CSV file or one of {known}; got {shown(text)}")
+    return dataset.with_bias() if bias else dataset
+
+
+def _generated(make: Callable[..., Dataset], arguments: str, seed: int, text: str) -> Dataset:
+    """Call a generator with arguments written as "value,key=value"."""
+    words = [word.partition("=") for word in filter(None, arguments.split(","))]
+    positional = [_number_or_word(word) for word, equals, _ in words if not equals]
+    named = {key: _number_or_word(value) for key, equals, value in words if equals}
+    if "seed" in inspect.signature(make).parameters:
+        named.setdefault("seed", seed)
+    try:
+        return make(*positional, **named)
+    except TypeError as error:
+        raise InvalidInputError(f"DATA: {error}; got {shown(text)}") from error
+
+
+def _number_or_word(text: str) -> int | float | str:
+    try:
+        return int(text) if text.strip("+-").isdecimal() else float(text)
+    except ValueError:
+        return text

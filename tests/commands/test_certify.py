@@ -1,0 +1,175 @@
+"""`shallowflow certify`: the numbers are those of the library, the words say what holds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from shallowflow.certificates import VERDICTS
+from shallowflow.cli import main
+from shallowflow.data.generators import three_points
+from shallowflow.landscape import alignment_threshold, extremal_vectors, least_squares
+
+
+def run(*arguments: str) -> Result:
+    result = CliRunner().invoke(main, ["certify", *arguments])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+def told(*arguments: str) -> dict[str, Any]:
+    result = run(*arguments, "--json")
+    assert result.exit_code == 0, result.stderr
+    assert result.stderr == ""
+    answer = json.loads(result.stdout)
+    return {verdict["paper"]: verdict for verdict in answer["verdicts"]} | {"data": answer["data"]}
+
+
+@pytest.fixture
+def spurious(tmp_path: Path) -> str:
+    """Points of Assumption 3, on which Theorem 2 applies."""
+    path = tmp_path / "points.csv"
+    path.write_text("x,y\n-0.95,1\n0,0.05\n0.95,1\n")
+    return str(path)
+
+
+def test_the_three_points_have_one_extremal_vector_and_known_constants() -> None:
+    verdict = told("three_points")["early_alignment"]
+    (table,) = verdict["tables"]
+    (row,) = table["rows"]
+    (vector,) = extremal_vectors(three_points())
+    assert row["kind"] == "maximum"
+    assert row["G"] == pytest.approx(vector.value)
+    assert row["direction"] == "({:.4f}, {:.4f})".format(*vector.direction)
+    found = alignment_threshold(three_points())
+    numbers = verdict["numbers"]
+    assert (numbers["λ*"], numbers["D_max"], numbers["δ₀"]) == (found.scale, found.d_max, found.delta_0)
+    assert numbers["τ"] == pytest.approx(found.time(numbers["λ"]))
+    assert verdict["applies"] is False
+    words = " ".join(verdict["words"])
+    assert "Assumption 5" in words
+    assert "off by 0.9658" in words
+    holds = {one["theorem"].split("/")[1]: one["holds"] for one in verdict["certificates"]}
+    assert holds == {
+        "lemma-1": True,
+        "theorem-1": False,
+        "theorem-3": True,
+        "theorem-2": False,
+        "theorem-4": False,
+    }
+
+
+def test_where_theorem_2_applies_the_end_is_named(spurious: str) -> None:
+    verdict = told(spurious)["early_alignment"]
+    assert verdict["applies"] is True
+    loss = least_squares(three_points()).loss
+    assert loss > 0
+    expected = "will end in the least-squares line, whatever the width (Theorem 2): loss 0.1002777778"
+    assert expected in " ".join(verdict["words"])
+    assert "spurious" in " ".join(verdict["words"])
+
+
+def test_scale_and_width_of_the_start_decide_about_theorem_1(spurious: str) -> None:
+    def holds(*options: str) -> bool:
+        certificates = told(spurious, "--paper", "early_alignment", *options)["early_alignment"][
+            "certificates"
+        ]
+        return bool(certificates[1]["holds"])
+
+    assert holds("--init-scale", "1e-6", "--init", "dominated")
+    assert not holds("--init-scale", "0.5")
+    assert not holds("--init-scale", "1e-6", "--init", "gaussian")
+    assert told(spurious, "--no-bias")["data"]["dimension"] == 1
+
+
+def test_a_saddle_of_g_is_named_and_excludes_theorem_1(tmp_path: Path) -> None:
+    path = tmp_path / "saddle.csv"
+    path.write_text("0,-2,1,-1\n-1,2,2,-1\n-1,0,2,-1\n-1,2,0,-1\n")
+    verdict = told(str(path), "--no-bias", "--init", "dominated", "--init-scale", "1e-9")["early_alignment"]
+    assert "saddle" in [row["kind"] for row in verdict["tables"][0]["rows"]]
+    assert "G has no saddle point on the sphere fails (found 1, needed 0" in " ".join(verdict["words"])
+
+
+def test_many_cones_are_searched_and_the_answer_says_so() -> None:
+    verdict = told("sphere:size=60,dimension=8")["early_alignment"]
+    assert "maybe not all" in verdict["words"][0]
+    assert "maybe not all" in verdict["tables"][0]["title"]
+    assert verdict["tables"][0]["rows"]
+    assert verdict["numbers"]["λ*"] is None
+    assert "Assumption 4 fails" in " ".join(verdict["words"])
+    assert [one["theorem"] for one in verdict["certificates"]][-1] == "early_alignment/theorem-3"
+
+
+def test_papers_that_do_not_apply_say_so_in_one_line() -> None:
+    verdict = told("sphere:size=5,dimension=3")["plateau"]
+    assert verdict["applies"] is None
+    assert verdict["words"] == ["Does not apply: it is about data on the line, these have dimension 3."]
+    on_line = told("curve:sin_pi,size=20", "--width", "5")["plateau"]
+    assert on_line["numbers"]["plateau level"] <= on_line["numbers"]["loss at the start (½Σ)"]
+
+
+def test_weakly_interacting_data_are_named_with_their_margin() -> None:
+    verdict = told("orthonormal:5,labels=bounded", "--width", "40")["weak_interaction"]
+    assert verdict["applies"] is True
+    assert verdict["words"][0].startswith("Theorem 1 applies, margin")
+    assert told("three_points")["weak_interaction"]["applies"] is False
+    hopeless = told("curve:sin_pi,size=20")["weak_interaction"]  # labels of 1e-16
+    assert hopeless["applies"] is False
+
+
+def test_people_read_sentences_and_details_on_demand() -> None:
+    short = run("three_points").stdout
+    for expected in (
+        "3 points in dimension 2",
+        "early_alignment\n",
+        "Extremal vectors",
+        "λ* = ",
+        "plateau\n",
+    ):
+        assert expected in short
+    assert "theorem-4: does not apply." in short
+    assert "[fails]" not in short
+    assert "[fails] Assumption 5" in run("three_points", "--details").stdout
+    assert max(map(len, short.splitlines())) <= 100
+
+
+def test_every_verdict_is_a_paper_and_repeats_itself() -> None:
+    for paper in VERDICTS:
+        first, again = told("stewart:12", "--paper", paper), told("stewart:12", "--paper", paper)
+        assert first == again
+        assert set(first) == {paper, "data"}
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["nope"], ["DATA", "'nope'"]),
+        (["missing.csv"], ["missing.csv", "No such file"]),
+        (["three_points", "--paper", "nope"], ["--paper", "early_alignment", "'nope'"]),
+        (["three_points", "--width", "0"], ["width", "0"]),
+        (["three_points", "--init-scale", "-1"], ["init_scale", "-1"]),
+        (["three_points", "--init", "he_knots"], ["init", "balanced", "'he_knots'"]),
+        (["three_points", "--seed", "-3"], ["seed", "-3"]),
+        ([], ["DATA"]),
+    ],
+)
+def test_bad_requests_are_refused(options: list[str], words: list[str]) -> None:
+    result = run(*options)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("error: ")
+    assert all(word in line for word in words), line
+
+
+def test_the_fit_of_a_line_is_not_called_spurious(tmp_path: Path) -> None:
+    x = np.array([-0.3, 0.1, 0.4])
+    path = tmp_path / "line.csv"
+    path.write_text("\n".join(f"{a},{1 + 0.5 * a}" for a in x))
+    words = " ".join(told(str(path))["early_alignment"]["words"])
+    assert "spurious" not in words
