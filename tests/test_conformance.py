@@ -157,7 +157,8 @@ def named(engine: str, trajectory: sf.Trajectory) -> bool:
 @pytest.mark.parametrize("engine", descent.ENGINES)
 def test_every_engine_of_descent_makes_the_same_steps(engine: str) -> None:
     """On a problem where the engine applies, with the square loss."""
-    network, dataset = PROBLEMS[sf.ReLUNetwork if engine == "cones" else sf.KnotNetwork]
+    fitting = {"cones": sf.ReLUNetwork, "windows": sf.AdditiveStepNetwork}
+    network, dataset = PROBLEMS[fitting.get(engine, sf.KnotNetwork)]
     reference = sf.gradient_descent(network, dataset, step=1e-2, steps=200, engine="dense")
     trajectory = sf.gradient_descent(network, dataset, step=1e-2, steps=200, engine=engine)
     assert named(engine, trajectory)

@@ -17,16 +17,23 @@ from shallowflow.dynamics.driver import Engine, Progress, drive, judge_training,
 from shallowflow.dynamics.engines.cone_descent import ConeDescent
 from shallowflow.dynamics.engines.dense_descent import DenseDescent
 from shallowflow.dynamics.engines.knot_descent import KnotDescent
+from shallowflow.dynamics.engines.step_descent import WindowDescent
 from shallowflow.dynamics.outcome import Outcome
 from shallowflow.dynamics.path import flatten
 from shallowflow.dynamics.problem import check_problem, checked_loss
 from shallowflow.dynamics.record import Record
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.errors import InvalidInputError
-from shallowflow.models.loss import LogisticLoss, Loss, SquareLoss
-from shallowflow.models.networks import KnotNetwork, Network, ReLUNetwork
+from shallowflow.models.loss import LogisticLoss, Loss, NormLoss, SquareLoss
+from shallowflow.models.networks import (
+    AdditiveStepNetwork,
+    KnotNetwork,
+    Network,
+    ReLUNetwork,
+    StepNetwork,
+)
 
-ENGINES = ("auto", "dense", "blocks", "cones")
+ENGINES = ("auto", "dense", "blocks", "cones", "windows")
 BLOCKS_FROM, CONES_FROM = 2_000_000, 2_000_000_000
 """Work (steps × neurons × samples) from which the compiled engines are worth loading (or compiling once)."""
 
@@ -48,7 +55,8 @@ def gradient_descent(
     The inner layer moves with step·epsilon ([two_timescale]'s ratio ε). Whatever the engine, the iterates
     are those of plain gradient descent up to rounding: "dense" is plain NumPy for every network and loss,
     "blocks" costs O(width) per step for a `KnotNetwork` and the square loss; "cones" is for a `ReLUNetwork`
-    in the plane, at a cost per step that does not grow with the width; "auto" takes the faster one.
+    in the plane, at a cost per step that does not grow with the width; "windows" is for networks of steps, at
+    O(samples + width) per step; "auto" takes the faster one.
 
     Examples
     --------
@@ -96,6 +104,14 @@ def _engine(
         raise InvalidInputError(
             f"engine: 'cones' needs a ReLUNetwork on inputs of dimension 2, got {type(network).__name__} "
             f"on dimension {dataset.dimension}"
+        )
+    if isinstance(network, StepNetwork | AdditiveStepNetwork) and isinstance(loss, SquareLoss | NormLoss):
+        if name == "windows" or (name == "auto" and work >= BLOCKS_FROM):
+            return WindowDescent(network, dataset, loss, step, epsilon)
+    elif name == "windows":
+        raise InvalidInputError(
+            f"engine: 'windows' needs a network of steps and the square or norm loss, got "
+            f"{type(network).__name__} and {type(loss).__name__}"
         )
     return DenseDescent(network, dataset, loss, step, epsilon)
 

@@ -13,12 +13,13 @@ from shallowflow.experiments.experiment import (
 )
 from shallowflow.experiments.figure import Figure, Panel, Series
 from shallowflow.experiments.plateau import PLATEAU
+from shallowflow.experiments.two_timescale import TWO_TIMESCALE
 
 EXPERIMENTS: dict[str, Experiment] = {
-    experiment.name: experiment for experiment in (*EARLY_ALIGNMENT, *PLATEAU)
+    experiment.name: experiment for experiment in (*EARLY_ALIGNMENT, *PLATEAU, *TWO_TIMESCALE)
 }
 
-DEMO: tuple[str, ...] = ("early_alignment/fig2", "plateau/fig2")
+DEMO: tuple[str, ...] = ("early_alignment/fig2", "plateau/fig2", "two_timescale/fig3")
 """One figure of each paper, for a first look."""
 
 

@@ -41,7 +41,14 @@ from shallowflow.landscape.stationarity import (
     stationarity,
     trap,
 )
-from shallowflow.landscape.step_class import Goodness, StepClass, goodness, step_class
+from shallowflow.landscape.step_class import (
+    Goodness,
+    StepClass,
+    covered_error,
+    goodness,
+    jump_distances,
+    step_class,
+)
 from shallowflow.landscape.subgradient import minimal_gates
 
 __all__ = [
@@ -70,6 +77,7 @@ __all__ = [
     "blocks",
     "cell_bound",
     "cones",
+    "covered_error",
     "exit_condition",
     "extremal_vectors",
     "face_bound",
@@ -77,6 +85,7 @@ __all__ = [
     "feature_moments",
     "fully_trained",
     "goodness",
+    "jump_distances",
     "least_squares",
     "minimal_gates",
     "minimal_subgradient",
