@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from shallowflow.arrays import Floats
+from shallowflow.arrays import Bools, Floats
 from shallowflow.dynamics.limits.two_timescale import hitting_times, two_timescale_limit
 from shallowflow.dynamics.record import Record
 from shallowflow.dynamics.stochastic import stochastic_descent
@@ -68,8 +68,8 @@ def run_fig3(parameters: Mapping[str, Any], progress: Progress) -> Findings:
         "fig3",
         "SGD beside the two-timescale limit",
         tuple(panels),
-        "Left: ∫(f − f*)² over the slow time τ = ε·t (dotted marks: when the limit reaches a jump). Right: the "
-        "functions at the end. Time is that of the loss ½r²; the authors' r² runs twice as fast.",
+        "Left: ∫(f − f*)² over the slow time τ = ε·t (dotted marks: when the limit reaches a jump). Right: "
+        "the functions at the end. Time is that of the loss ½r²; the authors' r² runs twice as fast.",
     )
     return Findings((figure,), tuple(claims))
 
@@ -190,13 +190,13 @@ def _fig4_claims(setting: Setting, sgd: Trajectory) -> list[Claim]:
     ]
 
 
-def _beside_jumps(network: StepNetwork, setting: Setting) -> Floats:
+def _beside_jumps(network: StepNetwork, setting: Setting) -> Bools:
     """Return which neurons are the nearest to a jump from the left or from the right."""
     order = np.argsort(network.positions)
     right = np.searchsorted(network.positions[order], setting.target.breakpoints)
     beside = np.zeros(network.width, dtype=np.bool_)
     beside[order[np.clip(np.concatenate([right - 1, right]), 0, network.width - 1)]] = True
-    return np.asarray(beside)
+    return beside
 
 
 def run_fig5(parameters: Mapping[str, Any], progress: Progress) -> Findings:
@@ -208,7 +208,7 @@ def run_fig5(parameters: Mapping[str, Any], progress: Progress) -> Findings:
             for seed in range(parameters["seed"], parameters["seed"] + parameters["starts"])
         ]
         panels += _moments(setting, runs[0], parameters)
-        missed = [int((~covered(run.final, setting).astype(bool)).sum()) for run in runs]
+        missed = [int((~covered(run.final, setting)).sum()) for run in runs]
         least = np.mean([2 * run.losses[-1] for run in runs])
         failing = int(np.sum(np.array(missed) > 0))
         claims.append(

@@ -79,8 +79,8 @@ def run_fig8(parameters: Mapping[str, Any], progress: Progress) -> Findings:
         claim for setting in SETTINGS for claim in _claims(setting.name, results, parameters["epsilons"])
     )
     caption = (
-        "Mean of ∫(f − f*)² over the repeats at the end, with one standard deviation. Every method starts from "
-        "the same positions. The longer flow runs on to converge."
+        "Mean of ∫(f − f*)² over the repeats at the end, with one standard deviation. Every method starts "
+        "from the same positions. The longer flow runs on to converge."
     )
     return Findings((Figure("fig8", "Distance to the target over ε", panels, caption),), claims)
 

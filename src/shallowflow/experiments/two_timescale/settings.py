@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shallowflow.arrays import Floats
+from shallowflow.arrays import Bools
 from shallowflow.data import PiecewiseConstant
 from shallowflow.experiments.figure import Panel, Series
 from shallowflow.landscape import jump_distances, population_loss
@@ -38,7 +38,7 @@ AUTHORS = Setting("authors", (1.0, 5.0, 1.0, 3.0, 1.0, 5.0), 2.0, True)
 SETTINGS = (PRINTED, AUTHORS)
 
 
-def covered(network: Network, setting: Setting) -> Floats:
+def covered(network: Network, setting: Setting) -> Bools:
     """Return for every jump whether a neuron is closer than the sharpness η."""
     assert isinstance(network, StepNetwork)
     return np.asarray(jump_distances(network, setting.target) < network.sharpness)
