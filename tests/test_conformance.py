@@ -176,7 +176,7 @@ def named(engine: str, trajectory: sf.Trajectory) -> bool:
 @pytest.mark.parametrize("engine", [name for name in descent_engines.ENGINES if name != "sliding"])
 def test_every_exact_engine_of_descent_makes_the_same_steps(engine: str) -> None:
     """On a problem where the engine applies, with the square loss."""
-    trained: dict[str, Any] = {"scaled": sf.LogScaledNetwork}
+    trained: dict[str, Any] = {"scaled": sf.LogScaledNetwork, "windows": sf.AdditiveStepNetwork}
     trained |= dict.fromkeys(("auto", "dense", "blocks"), sf.KnotNetwork)
     network, dataset = PROBLEMS[trained.get(engine, sf.ReLUNetwork)]
     if engine == "decoupled":

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from shallowflow.arrays import Floats, count, positive
+from shallowflow.arrays import count, positive
 from shallowflow.certificates.certificate import Certificate, Hypothesis, Promise
 from shallowflow.data.targets import PiecewiseConstant
 from shallowflow.dynamics.trajectory import Trajectory
@@ -24,7 +24,14 @@ from shallowflow.landscape.population import (
     step_loss,
     well_separated,
 )
-from shallowflow.landscape.step_class import Goodness, StepClass, fewest_per_piece, goodness, step_class
+from shallowflow.landscape.step_class import (
+    Goodness,
+    StepClass,
+    fewest_per_piece,
+    goodness,
+    jump_distances,
+    step_class,
+)
 from shallowflow.models.networks import StepNetwork
 
 C_1, C_2, C = 2.0**-21, 2.0**-36, 2.0**-19
@@ -261,8 +268,7 @@ def _farthest(network: StepNetwork | None, target: PiecewiseConstant) -> float |
     """Return the largest distance of a jump to its nearest neuron."""
     if network is None:
         return None
-    gaps: Floats = np.abs(target.breakpoints[:, None] - network.positions)
-    return float(gaps.min(axis=1).max())
+    return float(jump_distances(network, target).max())
 
 
 def _time_in_domain(trajectory: Trajectory | None, until: float) -> tuple[float | None, bool | None]:

@@ -57,6 +57,7 @@ def gradient_descent(
       and the square loss; these also run in `precision="single"`, on request only;
     - "scaled": compiled, for a `LogScaledNetwork` on orthonormal inputs and the square loss; its neurons keep
       their own log-scales, so that the start may be as small as you like;
+    - "windows": compiled, O(samples + width) per step, for the networks of steps and the square or norm loss;
     - "sliding": "cones" with an error of the order of the step. Neurons that would cross a data point's line
       to and fro slide along it in groups ([early_alignment], the subgradient on a face). On Stewart's data at
       step 10⁻³ the loss stays within 10⁻⁶ of the exact one. Where a sliding neuron's outer weight changes its

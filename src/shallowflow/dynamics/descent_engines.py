@@ -21,12 +21,20 @@ from shallowflow.dynamics.engines.knot_descent import KnotDescent
 from shallowflow.dynamics.engines.log_descent import LogDescent
 from shallowflow.dynamics.engines.pattern_descent import BucketedDescent, PatternDescent
 from shallowflow.dynamics.engines.sliding_descent import SlidingDescent
+from shallowflow.dynamics.engines.step_descent import WindowDescent
 from shallowflow.dynamics.engines.wide_descent import FusedDescent, GramDescent
 from shallowflow.dynamics.engines.wide_state import PRECISIONS
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.orthonormal import ORTHONORMAL, orthonormality
-from shallowflow.models.loss import LogisticLoss, Loss, SquareLoss
-from shallowflow.models.networks import KnotNetwork, LogScaledNetwork, Network, ReLUNetwork
+from shallowflow.models.loss import LogisticLoss, Loss, NormLoss, SquareLoss
+from shallowflow.models.networks import (
+    AdditiveStepNetwork,
+    KnotNetwork,
+    LogScaledNetwork,
+    Network,
+    ReLUNetwork,
+    StepNetwork,
+)
 
 BLOCKS_FROM, WIDE_FROM, CONES_FROM = 2_000_000, 50_000_000, 2_000_000_000
 """Work (steps × neurons × samples; for the wide ones × dimension) from which the compiled engines of knots,
@@ -92,6 +100,11 @@ def _log_scaled(task: Task) -> bool:
     return isinstance(task.network, LogScaledNetwork) and isinstance(task.loss, SquareLoss)
 
 
+def _steps(task: Task) -> bool:
+    steps = isinstance(task.network, StepNetwork | AdditiveStepNetwork)
+    return steps and isinstance(task.loss, SquareLoss | NormLoss)
+
+
 _RELU, _SQUARE = "a ReLUNetwork", "the square loss"
 CHOICES: dict[str, Choice] = {
     "dense": Choice(DenseDescent, "nothing", lambda task: True),
@@ -105,6 +118,7 @@ CHOICES: dict[str, Choice] = {
     "decoupled": Choice(
         DecoupledDescent, f"{_RELU}, {_SQUARE} and orthogonal inputs", _orthogonal, single=True
     ),
+    "windows": Choice(WindowDescent, "a network of steps and the square or norm loss", _steps),
     "scaled": Choice(LogDescent, f"a LogScaledNetwork and {_SQUARE}", _log_scaled),
 }
 ENGINES = ("auto", *CHOICES)
@@ -134,6 +148,8 @@ def cheapest(task: Task) -> str:
     """Return the name of the exact engine with the cheapest steps at the start, compilation considered."""
     if _knots(task) and task.work >= BLOCKS_FROM:
         return "blocks"
+    if _steps(task) and task.work >= BLOCKS_FROM:
+        return "windows"
     if _log_scaled(task) and orthonormality(task.dataset.inputs) <= ORTHONORMAL:
         # Whatever the work: in the coordinates of the data a frozen coordinate keeps its sign however small
         # it is beside the others; in w rounding would revive it.

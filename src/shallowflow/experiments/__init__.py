@@ -15,15 +15,17 @@ from shallowflow.experiments.experiment import (
 from shallowflow.experiments.figure import Animation, Figure, Panel, Series
 from shallowflow.experiments.incremental import INCREMENTAL
 from shallowflow.experiments.plateau import PLATEAU
+from shallowflow.experiments.two_timescale import TWO_TIMESCALE
 from shallowflow.experiments.weak_interaction import WEAK_INTERACTION
 from shallowflow.studies import Executor, Store
 
 EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment
-    for experiment in (*EARLY_ALIGNMENT, *INCREMENTAL, *WEAK_INTERACTION, *PLATEAU)
+    for experiment in (*TWO_TIMESCALE, *EARLY_ALIGNMENT, *INCREMENTAL, *WEAK_INTERACTION, *PLATEAU)
 }
 
 DEMO: tuple[str, ...] = (
+    "two_timescale/fig3",
     "early_alignment/fig2",
     "incremental/fig1",
     "weak_interaction/fig1",

@@ -68,7 +68,14 @@ from shallowflow.landscape.stationarity import (
     stationarity,
     trap,
 )
-from shallowflow.landscape.step_class import Goodness, StepClass, goodness, step_class
+from shallowflow.landscape.step_class import (
+    Goodness,
+    StepClass,
+    covered_error,
+    goodness,
+    jump_distances,
+    step_class,
+)
 from shallowflow.landscape.subgradient import minimal_gates
 
 __all__ = [
@@ -105,6 +112,7 @@ __all__ = [
     "cell_bound",
     "cones",
     "correctly_activated",
+    "covered_error",
     "energies",
     "exit_condition",
     "extinction_time",
@@ -117,6 +125,7 @@ __all__ = [
     "gaussian_dimension",
     "goodness",
     "interaction",
+    "jump_distances",
     "least_squares",
     "lemma_5_widths",
     "local_pl",

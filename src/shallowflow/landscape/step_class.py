@@ -89,3 +89,18 @@ def _asymmetry(positions: Floats, v: float) -> float:
     if not left.size or not right.size:
         return 0.0
     return abs(float(right.min() + left.max() - 2.0 * v))
+
+
+def jump_distances(network: StepNetwork, target: PiecewiseConstant) -> Floats:
+    """Return the distance of every jump of the target to the nearest neuron, (n − 1,)."""
+    check_steps(network, target)
+    gaps: Floats = np.abs(target.breakpoints[:, None] - network.positions).min(axis=1)
+    return gaps
+
+
+def covered_error(target: PiecewiseConstant, sharpness: float) -> float:
+    """Return (η/28)Σs², what is left of ∫(f − f*)² when every jump s has its own neuron right on it.
+
+    A neuron of weight s at a jump of size s leaves s²η∫(σ − 1_{z>0})² = s²η/28.
+    """
+    return float(sharpness / 28.0 * np.sum(target.jumps**2))
