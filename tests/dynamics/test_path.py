@@ -11,15 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shallowflow.dynamics.path import (
-    Polynomials,
-    Snapshots,
-    flatten,
-    lobatto_nodes,
-    lobatto_weights,
-    snapshots,
-    unflatten,
-)
+from shallowflow.dynamics.nodes import lobatto_nodes, lobatto_weights
+from shallowflow.dynamics.path import Polynomials, Snapshots, flatten, snapshots, unflatten
 from shallowflow.errors import InvalidInputError
 from shallowflow.models.networks import KnotNetwork, ReLUNetwork
 from tests.dynamics.examples import EXAMPLE_NETWORKS, PATHS, example_path
@@ -164,7 +157,7 @@ def test_paths_are_read_only_values(kind: str) -> None:
     path = example_path(KNOTS, kind)
     for twin in (path, copy.deepcopy(path), pickle.loads(pickle.dumps(path))):
         assert twin == path
-        for array in (twin.times, twin.values):
+        for array in (twin.times, twin.__dict__["values"]):
             with pytest.raises(ValueError, match="read-only"):
                 array[0] = 0.0
     assert path != example_path(KNOTS, kind, seed=1)

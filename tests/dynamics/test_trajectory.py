@@ -56,7 +56,7 @@ def test_trajectories_cannot_be_changed() -> None:
     times, losses, counts = np.array([0.0, 1.0]), np.array([2.0, 1.0]), {"steps": 1}
     path = example_path(EXAMPLE_NETWORKS["knot"], "snapshots")
     trajectory = Trajectory(times, losses, path, (), Outcome("completed", "done."), counts)
-    for array in (trajectory.times, trajectory.losses, path.times, path.values):
+    for array in (trajectory.times, trajectory.losses, path.times, path.__dict__["values"]):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 9.0
     for name in ("times", "losses", "path", "events", "outcome", "statistics"):
@@ -91,7 +91,7 @@ def test_copies_and_pickles_are_equal_and_frozen(name: str, kind: str) -> None:
         np.testing.assert_array_equal(twin.losses, trajectory.losses)
         assert repr(dict(twin.statistics)) == repr(dict(trajectory.statistics))
         assert type(twin.statistics) is type(trajectory.statistics)
-        for array in (twin.times, twin.losses, twin.path.times, twin.path.values):
+        for array in (twin.times, twin.losses, twin.path.times, twin.path.__dict__["values"]):
             assert not array.flags.writeable
 
 

@@ -3,8 +3,8 @@
 A path flattens the parameters of a network into one vector θ ∈ R^P (in the order of `PARAMETERS`).
 `Snapshots` keeps θ at recorded times; `Polynomials` keeps one polynomial per step of an integrator, as its
 values at the Chebyshev–Lobatto nodes of the step, so that the path can be read at any time at the
-integrator's own accuracy. Two more kinds have files of their own: `GroupPath`, for networks too wide for that,
-and `Replayed`, which keeps the state at the ends of steps and makes a step again to read in between.
+integrator's own accuracy. Two more kinds have files of their own: `GroupPath`, for networks too wide for
+that, and `Replayed`, which keeps the state at the ends of steps and makes a step again to read in between.
 """
 
 from __future__ import annotations
