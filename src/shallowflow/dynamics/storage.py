@@ -33,6 +33,7 @@ FORMAT = "shallowflow.trajectory"
 VERSION = 1
 ARRAYS = ("times", "losses", "path_times")
 """The arrays of every file; those of `path_formats` join them."""
+FOREIGN = "it holds other members than a trajectory has"
 BROKEN = (
     zipfile.BadZipFile,
     struct.error,
@@ -103,6 +104,9 @@ def _write(file: Any, header: Mapping[str, Any], arrays: Mapping[str, NDArray[An
 def _read(path: Path) -> tuple[Header, Arrays]:
     with zipfile.ZipFile(path) as archive:
         members = archive.infolist()
+        found = {member.filename for member in members}
+        if "header.json" not in found or len(members) != len(found):
+            raise FileFormatError(FOREIGN)
         if any(member.compress_type != zipfile.ZIP_STORED for member in members):
             raise FileFormatError("its members are compressed")
         header = json.loads(archive.read("header.json"))
@@ -112,9 +116,8 @@ def _read(path: Path) -> tuple[Header, Arrays]:
             raise FileFormatError(f"its version is {header.get('version')!r}, this program reads {VERSION}")
         kept = _path_format(header)
         names = ARRAYS + kept.names
-        expected = {"header.json", *(f"{name}.npy" for name in names)}
-        if {member.filename for member in members} != expected or len(members) != len(expected):
-            raise FileFormatError("it holds other members than a trajectory has")
+        if found != {"header.json", *(f"{name}.npy" for name in names)}:
+            raise FileFormatError(FOREIGN)
         return header, {
             name: _array(archive.read(f"{name}.npy"), name, name in kept.integers) for name in names
         }
