@@ -47,6 +47,8 @@ def samples(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in ("plateau/one", "plateau/two", "incremental/three"):
         monkeypatch.setitem(EXPERIMENTS, name, sample(name))
     monkeypatch.setattr("shallowflow.commands.reproduce.DEMO", ("plateau/two",))
+    # Drawing has tests of its own.
+    monkeypatch.setattr("shallowflow.reporting.report.render_all", lambda *_: [b"<svg/>", b"png"])
     monkeypatch.chdir(tmp_path)
 
 

@@ -72,6 +72,17 @@ def test_what_makes_an_experiment_another_makes_it_run_again() -> None:
         assert study_of(other, scale).runs[0].identity != identity
 
 
+def test_parameters_by_number_are_told_apart() -> None:
+    def identity(steps: dict[float, int]) -> str:
+        parameters: dict[str, dict[str, Any]] = {"quick": {"steps": steps}, "paper": {}}
+        return study_of(Experiment("plateau/x", "", "", parameters, run_fine), "quick").runs[0].identity
+
+    assert (
+        len({identity({1.0: 300, 0.01: 5}), identity({1.0: 300, 0.02: 5}), identity({1.0: 5, 0.01: 300})})
+        == 3
+    )
+
+
 @pytest.mark.parametrize("scale", ["quick", "paper"])
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_experiment_can_be_kept(name: str, scale: str) -> None:

@@ -24,8 +24,16 @@ def study_of(experiment: Experiment, scale: str) -> Study:
     subject: Callable[..., Findings] = experiment.run
     while isinstance(subject, functools.partial):
         subject = subject.func
-    point = {"experiment": experiment.name, "scale": scale, "parameters": experiment.parameters[scale]}
+    parameters = _with_text_names(experiment.parameters[scale])
+    point = {"experiment": experiment.name, "scale": scale, "parameters": parameters}
     return Study(f"{experiment.name} ({scale})", run_experiment, [point], subject=subject)
+
+
+def _with_text_names(value: Any) -> Any:
+    """Return parameters whose mappings have texts as names, whatever they had: {1.0: 300} is {"1.0": 300}."""
+    if isinstance(value, Mapping):
+        return {str(name): _with_text_names(entry) for name, entry in value.items()}
+    return [_with_text_names(entry) for entry in value] if isinstance(value, list | tuple) else value
 
 
 def run_experiment(
