@@ -16,7 +16,7 @@ import numpy as np
 from numba import njit
 
 from shallowflow.arrays import Floats
-from shallowflow.kernels.cone_geometry import INTERNAL
+from shallowflow.kernels.cone_geometry import ALLOCATING
 
 NODES = 12
 NEVER = 2.0
@@ -121,7 +121,7 @@ def zero_between(left: float, right: float, values: Floats, rule: Rule) -> float
     return left
 
 
-@njit(cache=True, **INTERNAL)
+@njit(cache=True, **ALLOCATING)
 def _risen(left: float, right: float, values: Floats, rule: Rule) -> float:
     """Return a share in (left, right) at which the polynomial is positive, `left` if none is found."""
     width = 0.5 * (right - left)

@@ -21,7 +21,7 @@ from numba import njit
 from shallowflow.arrays import Floats
 from shallowflow.kernels.collocation import weights_at
 from shallowflow.kernels.cone_forces import set_forces
-from shallowflow.kernels.cone_geometry import INTERNAL
+from shallowflow.kernels.cone_geometry import ALLOCATING
 from shallowflow.kernels.cone_groups import outer_inner_moment
 from shallowflow.kernels.wide_state import Groups, Problem, State, Work
 
@@ -30,7 +30,7 @@ FLOOR = 4e-15
 """Changes below this share of the size are rounding."""
 
 
-@njit(cache=True, **INTERNAL)
+@njit(cache=True, **ALLOCATING)
 def boost(turn: float, e0: float, e1: float, p: Floats) -> None:
     """Set p (9,) to exp(Λ [[0, e], [eᵀ, 0]])."""
     c, s = cosh(turn), sinh(turn)
@@ -41,7 +41,7 @@ def boost(turn: float, e0: float, e1: float, p: Floats) -> None:
     p[6], p[7], p[8] = s * e0, s * e1, c
 
 
-@njit(cache=True, **INTERNAL)
+@njit(cache=True, **ALLOCATING)
 def begin_step(state: State, problem: Problem) -> int:
     """Set S and the forces at the start of a step; return how many groups are active."""
     _, groups, work, _ = state
@@ -59,7 +59,7 @@ def begin_step(state: State, problem: Problem) -> int:
     return number
 
 
-@njit(cache=True, **INTERNAL)
+@njit(cache=True, **ALLOCATING)
 def _reset(g: int, work: Work) -> None:
     for i in range(work.phi.shape[1]):
         work.phi[g, i, :] = 0.0
@@ -67,7 +67,7 @@ def _reset(g: int, work: Work) -> None:
         work.turns[g, i] = 0.0
 
 
-@njit(cache=True, **INTERNAL)
+@njit(cache=True, **ALLOCATING)
 def restart(number: int, work: Work) -> None:
     """Forget what is known about the step, except its start."""
     for at in range(number):
@@ -75,7 +75,7 @@ def restart(number: int, work: Work) -> None:
         work.extra[work.active[at], :, :] = 0.0
 
 
-@njit(cache=True, **INTERNAL)
+@njit(cache=True, **ALLOCATING)
 def _moment_now(g: int, groups: Groups, work: Work) -> None:
     """S at the start of the step: P S Pᵀ."""
     p, s = groups.propagators[g].reshape(3, 3), groups.moments[g]
@@ -89,7 +89,7 @@ def _moment_now(g: int, groups: Groups, work: Work) -> None:
             at += 1
 
 
-@njit(cache=True, **INTERNAL)
+@njit(cache=True, **ALLOCATING)
 def _forces_at(i: int, number: int, work: Work, problem: Problem) -> float:
     """Set forces and pulls at node i; return the largest change of a pull (infinite if not finite)."""
     cones = problem.rays.shape[0]
@@ -115,7 +115,7 @@ def _forces_at(i: int, number: int, work: Work, problem: Problem) -> float:
     return change
 
 
-@njit(cache=True, **INTERNAL)
+@njit(cache=True, **ALLOCATING)
 def _turn(g: int, length: float, state: State, problem: Problem) -> float:
     """Renew Λ and Φ of a sliding group; return the change of Λ."""
     work, rule = state[2], state[3]
@@ -134,7 +134,7 @@ def _turn(g: int, length: float, state: State, problem: Problem) -> float:
     return change
 
 
-@njit(cache=True, **INTERNAL)
+@njit(cache=True, **ALLOCATING)
 def _propagate(g: int, length: float, state: State, rates: Floats) -> float:
     """Renew Φ of a cone; return its relative change."""
     work, rule = state[2], state[3]
@@ -157,7 +157,7 @@ def _propagate(g: int, length: float, state: State, rates: Floats) -> float:
     return change / size
 
 
-@njit(cache=True, **INTERNAL)
+@njit(cache=True, **ALLOCATING)
 def settle_group(g: int, length: float, state: State, problem: Problem) -> None:
     """Compute Φ of a group for the present forces, to rounding."""
     cones = problem.rays.shape[0]
@@ -170,7 +170,7 @@ def settle_group(g: int, length: float, state: State, problem: Problem) -> None:
             return
 
 
-@njit(cache=True, **INTERNAL)
+@njit(cache=True, **ALLOCATING)
 def activate(g: int, number: int, length: float, state: State, problem: Problem) -> int:
     """Make an empty group active; return how many are."""
     work = state[2]
@@ -183,7 +183,7 @@ def activate(g: int, number: int, length: float, state: State, problem: Problem)
     return number + 1
 
 
-@njit(cache=True, **INTERNAL)
+@njit(cache=True, **ALLOCATING)
 def solve(
     number: int, length: float, aim: float, scale: float, state: State, problem: Problem
 ) -> tuple[int, float]:
@@ -217,7 +217,7 @@ def solve(
     return 0, first
 
 
-@njit(cache=True, **INTERNAL)
+@njit(cache=True, **ALLOCATING)
 def missed(number: int, scale: float, state: State, problem: Problem) -> float:
     """Return what the polynomials miss: the last two Chebyshev coefficients of pulls and propagators."""
     work, rule = state[2], state[3]
@@ -242,7 +242,7 @@ def missed(number: int, scale: float, state: State, problem: Problem) -> float:
     return error
 
 
-@njit(cache=True, **INTERNAL)
+@njit(cache=True, **ALLOCATING)
 def shorten(share: float, number: int, state: State) -> None:
     """Take the polynomials of the first `share` of the step as a first guess for a step of that length."""
     work, rule = state[2], state[3]

@@ -22,7 +22,7 @@ from numba import njit
 from shallowflow.arrays import Bools, Floats, Ints
 from shallowflow.kernels.collocation import NODES, Rule, chebyshev_rule
 from shallowflow.kernels.cone_forces import Forces, new_forces
-from shallowflow.kernels.cone_geometry import INTERNAL, Samples, Walls
+from shallowflow.kernels.cone_geometry import ALLOCATING, Samples, Walls
 from shallowflow.kernels.cone_heap import Indices
 
 
@@ -160,13 +160,13 @@ def rays_of(walls: Walls) -> Floats:
     return np.ascontiguousarray(np.column_stack([units[:, 1], -units[:, 0]]))
 
 
-@njit(cache=True, **INTERNAL)
+@njit(cache=True, **ALLOCATING)
 def group_of(slot: int, cones: int) -> int:
     """Return the group of a slot."""
     return slot // 2 if slot < 2 * cones else slot - cones
 
 
-@njit(cache=True, **INTERNAL)
+@njit(cache=True, **ALLOCATING)
 def slot_of(group: int, outer: float, cones: int) -> int:
     """Return the slot of a neuron of a group with this outer weight."""
     if group < cones:
@@ -174,25 +174,25 @@ def slot_of(group: int, outer: float, cones: int) -> int:
     return group + cones
 
 
-@njit(cache=True, **INTERNAL)
+@njit(cache=True, **ALLOCATING)
 def sliding_group(wall: int, outer: float, cones: int) -> int:
     """Return the group that slides along a wall with this sign of a."""
     return cones + 2 * wall + (1 if outer < 0.0 else 0)
 
 
-@njit(cache=True, **INTERNAL)
+@njit(cache=True, **ALLOCATING)
 def resting_group(outer: float, cones: int) -> int:
     """Return the group of neurons at w = 0 with this sign of a."""
     return 3 * cones + (1 if outer < 0.0 else 0)
 
 
-@njit(cache=True, **INTERNAL)
+@njit(cache=True, **ALLOCATING)
 def sign_of(group: int, cones: int) -> float:
     """Return the sign of a in a group of sliding or resting neurons."""
     return -1.0 if (group - cones) % 2 else 1.0
 
 
-@njit(cache=True, **INTERNAL)
+@njit(cache=True, **ALLOCATING)
 def normal_force(forces: Floats, cone: int, wall: int, walls: Walls) -> float:
     """Return <D_cone, n> with the unit normal of a wall that points counter-clockwise."""
     n = walls.normals[wall]
