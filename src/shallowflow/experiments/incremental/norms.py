@@ -294,8 +294,8 @@ FIG6 = Experiment(
         },
         "paper": {
             "size": 32,
-            "widths": (32, 64, 128, 256, 512, 1024),
-            "limit_widths": (4096, 16384, 65536),
+            "widths": (32, 64, 128, 256, 512),
+            "limit_widths": (2048, 8192, 65536),
             "seeds": 3,
             "label_seed": 1000,
             "init_scale": 1e-12,
