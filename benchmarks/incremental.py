@@ -1,8 +1,8 @@
 """Gradient flow from a tiny start on orthonormal data: does the cost grow with ln(1/α)? Beside descent.
 
 n = 64, m = 6, positive labels ([incremental] Fig. 1). Peers: the paper's descent with rate 0.01 in log-scaled
-weights, in NumPy (in the coordinates of the data) and compiled, to the end of the last jump at α = 10⁻³⁰⁰. The NumPy
-descent is timed on a part of its epochs, whose cost does not change.
+weights, in NumPy (in the coordinates of the data) and compiled, to the end of the last jump at α = 10⁻³⁰⁰.
+The NumPy descent is timed on a part of its epochs, whose cost does not change.
 """
 
 from __future__ import annotations

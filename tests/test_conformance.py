@@ -45,7 +45,9 @@ PROBLEMS: dict[type[Network], tuple[Network, sf.Dataset]] = {
 TRAINED: dict[str, type[Network]] = {
     "plateau": sf.KnotNetwork,
     "early_alignment": sf.ReLUNetwork,
+    "incremental": sf.LogScaledNetwork,
     "two_timescale": sf.StepNetwork,
+    "weak_interaction": sf.ReLUNetwork,
 }
 """The network that a paper's certificates speak about; those of steps take a target instead of data."""
 STEPS = sf.PiecewiseConstant([0.3, 0.6], [1.0, -1.0, 2.0])
@@ -55,7 +57,7 @@ LOSSES: dict[str, Loss] = {
     "logistic": sf.LogisticLoss(),
     "norm": sf.NormLoss(),
 }
-FLOWING = tuple(network for network in NETWORKS if network not in (sf.StepNetwork, sf.LogScaledNetwork))
+FLOWING = tuple(network for network in NETWORKS if network is not sf.LogScaledNetwork)
 """Those with a flow for every loss: that of a LogScaledNetwork is for the square loss."""
 
 GENERATOR_ARGUMENTS: dict[str, dict[str, Any]] = {
@@ -148,7 +150,7 @@ def test_descent_of_every_network_with_every_loss(kind: type[Network], loss: str
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("kind", NETWORKS, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", FLOWING, ids=lambda kind: kind.__name__)
 def test_flow_of_every_network_with_every_loss(kind: type[Network], loss: str, tmp_path: Path) -> None:
     network, dataset = PROBLEMS[kind]
     trajectory = sf.gradient_flow(network, dataset, until=0.4, loss=LOSSES[loss])

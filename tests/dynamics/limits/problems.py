@@ -15,6 +15,7 @@ class Comparison:
 
     acceleration: float
     gap: float
+    settling: float
     same_jumps: bool
     time_error: float
     corrected_error: float
@@ -57,4 +58,6 @@ def compare(seed: int, digits: int) -> Comparison:
         float(np.abs(plain.inner - limit.final.inner).max()),
         float(np.abs(plain.outer - limit.final.outer).max()),
     )
-    return Comparison(acceleration, float(process.gaps.min()), same, error, corrected, apart)
+    return Comparison(
+        acceleration, float(process.gaps.min()), float(process.settling.min()), same, error, corrected, apart
+    )

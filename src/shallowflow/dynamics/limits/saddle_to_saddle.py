@@ -74,6 +74,20 @@ class JumpProcess(FrozenArrays):
                 found[i] = float(-self.exponents[i + 1][shares].max())
         return found
 
+    @property
+    def settling(self) -> Floats:
+        """Growth of ρ until the next jump (J,), least of the neurons that turn at a jump and jump later.
+
+        Times ln(1/α) it must be large for the first-order correction: else they are turned again before they
+        have settled. ∞ where no such neuron turns.
+        """
+        found = np.full(len(self.neurons), np.inf)
+        for i, wait in enumerate(np.diff(self.jump_times)):
+            turns = (self.rates[i + 1] < self.rates[i]) & np.isin(self.groups, self.neurons[i + 1 :])
+            if turns.any():
+                found[i] = float(self.rates[i + 1][turns].min() * wait)
+        return found
+
 
 def jump_process(mask: Bools, targets: Floats) -> JumpProcess:
     """Run Algorithm 1 on a mask matrix (n, m) and labels (n,): O(n·m), whatever the number of jumps.

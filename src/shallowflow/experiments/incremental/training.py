@@ -343,6 +343,7 @@ FIG1 = Experiment(
         "paper": {**PROBLEM, "step": 0.01, "points": 2000},
     },
     run=run_fig1,
+    cost={"quick": 2, "paper": 4},
 )
 
 FIG3 = Experiment(
@@ -351,6 +352,7 @@ FIG3 = Experiment(
     source="Figure 3, App. A.2",
     parameters={"quick": {**PROBLEM, "points": 400}, "paper": {**PROBLEM, "points": 4000}},
     run=run_fig3,
+    cost={"quick": 0.2, "paper": 0.5},
 )
 
 FIG4 = Experiment(
@@ -359,4 +361,5 @@ FIG4 = Experiment(
     source="Figure 4, App. A.2",
     parameters={"quick": {**PROBLEM, "plane_seed": 2}, "paper": {**PROBLEM, "plane_seed": 2}},
     run=run_fig4,
+    cost={"quick": 0.2, "paper": 0.2},
 )
