@@ -78,6 +78,7 @@ def ours(name: str, network: ReLUNetwork, dataset: Dataset, precision: str) -> T
         engine = CHOICES[name].engine(network, dataset, SquareLoss(), float(network.width), 1.0, precision)
         engine.advance(steps)
         end = engine.network()
+        assert isinstance(end, ReLUNetwork)
         return end.inner, end.outer
 
     return train

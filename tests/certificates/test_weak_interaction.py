@@ -114,11 +114,15 @@ def test_the_verdict_on_data_alone() -> None:
     white = verdict(sf.Dataset(rng.standard_normal((6, dimension)), labels))
     assert white.applies
     assert white.sentence.startswith("Theorem 1 applies, margin")
-    assert white.certificate.hypotheses[0].holds
+    assert white.certificate.holds
+    assert white.sentence.endswith("The start drawn here meets what a start must meet.")
     mixed = verdict(sf.Dataset(rng.standard_normal((6, 30)) + 1.0, labels))
     assert not mixed.applies
     assert "Assumption 2 fails" in mixed.sentence
     assert "times" in mixed.sentence
+    large = verdict(weak_data(0), width=24, seed=3)
+    assert large.applies
+    assert large.certificate.holds == ("does not" not in large.sentence)
     narrow = verdict(orthonormal(20, labels="bounded"), width=5)
     assert not narrow.applies
     assert "5 neurons are fewer" in narrow.sentence

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shallowflow.arrays import count, positive
+from shallowflow.arrays import Seed, count, positive
 from shallowflow.certificates.certificate import Certificate, Hypothesis, Promise
 from shallowflow.certificates.curvature_watch import (
     Moment,
@@ -32,6 +32,7 @@ from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.landscape.first_activation import extinction_time, lemma_5_widths
 from shallowflow.landscape.interaction import Interaction, gaussian_dimension, interaction
+from shallowflow.models.initialize import asymmetric
 from shallowflow.models.networks import ReLUNetwork
 
 ROUNDING = 1e-9
@@ -269,12 +270,14 @@ class DataVerdict:
     certificate: Certificate
 
 
-def verdict(dataset: Dataset, *, width: int | None = None, epsilon: float = 0.05) -> DataVerdict:
+def verdict(
+    dataset: Dataset, *, width: int | None = None, seed: Seed = 0, epsilon: float = 0.05
+) -> DataVerdict:
     """Say whether Thm 1 applies to these data, with what margin, or which hypothesis fails and by how much.
 
-    It is about networks to be drawn with |a_j| ≥ ‖w_j‖ (Assumption 1) and residuals at the start of the size
-    of the labels. width: of such a network; by default as many neurons as Lemma 5 asks for. Antipodal inputs
-    are left out of the interaction if there are any (App. C.2).
+    width: of the network in mind; by default as many neurons as Lemma 5 asks for. One such network is drawn
+    as in App. B, with this seed, and the certificate is about it; whether it meets what a start must meet is
+    said too. Antipodal inputs are left out of the interaction if there are any (App. C.2).
 
     Examples
     --------
@@ -285,7 +288,8 @@ def verdict(dataset: Dataset, *, width: int | None = None, epsilon: float = 0.05
     needed = lemma_5_widths(dataset.size, epsilon)[1]
     neurons = int(np.ceil(needed)) if width is None else count(width, "width")
     found = interaction(dataset, antipodal=True)
-    certificate = theorem_1(None, dataset, width=neurons, epsilon=epsilon, antipodal=True)
+    start = asymmetric(neurons, dataset.dimension, seed=seed)
+    certificate = theorem_1(start, dataset, antipodal=True)
     fails: list[str] = []
     if min(found.smallest_input, found.smallest_label) == 0:
         fails.append("an input or a label is zero, where both must be nonzero")
@@ -302,6 +306,14 @@ def verdict(dataset: Dataset, *, width: int | None = None, epsilon: float = 0.05
     sentence = (
         f"Theorem 1 applies, margin {found.margin:.4g}: the inputs interact with strength {found.norm:.4g} "
         f"of at most {found.bound:.4g}; a network of {neurons} neurons with |a_j| ≥ ‖w_j‖ fits the data with "
-        f"probability at least {1 - epsilon:g}."
+        f"probability at least {1 - epsilon:g}. {_start_sentence(certificate)}"
     )
     return DataVerdict(sentence, True, certificate)
+
+
+def _start_sentence(certificate: Certificate) -> str:
+    """Say whether the drawn start meets its hypotheses."""
+    missed = [str(hypothesis) for hypothesis in certificate.hypotheses if not hypothesis.holds]
+    if missed:
+        return f"The start drawn here does not: {'; '.join(missed)}."
+    return "The start drawn here meets what a start must meet."

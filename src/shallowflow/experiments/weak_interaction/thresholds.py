@@ -78,7 +78,9 @@ def run_fig2(parameters: Mapping[str, Any], progress: Progress, sweep: Sweep) ->
     authors = [{**run, "setting": "authors"} for run in stated]
     wider_sizes = parameters["wider_sizes"]
     wider = _plan(wider_sizes, dimension, [stated_width(n, 4.0) for n in wider_sizes], parameters)
-    first, second, third = _execute("fig2", [stated, authors, wider], parameters, sweep)
+    first, second = _execute("fig2", [stated, authors], parameters, sweep)
+    fewer = {**parameters, "repeats": parameters["wider_repeats"]}
+    (third,) = _execute("fig2, wider", [wider], fewer, sweep)
     parts = {
         "stated width": (*first, "blue"),
         "authors' weights": (*second, "orange"),
@@ -303,12 +305,14 @@ FIG2 = Experiment(
             "dimension": 30,
             "sizes": tuple(range(80, 281, 25)),
             "wider_sizes": tuple(range(150, 401, 50)),
+            "wider_repeats": 8,
         },
         "paper": {
             **_PAPER,
             "dimension": 100,
             "sizes": (*range(1200, 2101, 100), 2300, 2500, 2800, 3100, 3500),
-            "wider_sizes": (2200, 2500, 2800, 3100, 3400),
+            "wider_sizes": (2500, 2800, 3100, 3400, 3700),
+            "wider_repeats": 10,
         },
     },
     run_fig2,
