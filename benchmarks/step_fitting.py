@@ -102,12 +102,8 @@ def main() -> None:
                 times.append(time.process_time() - start)
                 errors.append(float(np.mean((fitted - truth) ** 2)))
                 jumps.append(int(np.sum(np.diff(fitted) != 0)))
-            table.add_row(
-                name,
-                f"{np.mean(errors):.4f}",
-                f"{np.mean(jumps):.1f} of {len(task.jumps)}",
-                f"{1e3 * min(times):.1f}",
-            )
+            found = f"{np.mean(jumps):.1f} of {len(task.jumps)}"
+            table.add_row(name, f"{np.mean(errors):.4f}", found, f"{1e3 * min(times):.1f}")
         console.print(table)
 
 

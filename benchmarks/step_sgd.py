@@ -88,8 +88,8 @@ def main() -> None:
         )
     console.print(table)
     console.print(
-        f"m = 20 → 20,000: the Fenwick kernel's step costs {fenwick[20_000] / fenwick[20]:.1f} times as much, "
-        f"the faster kernel's {ours[20_000] / ours[20]:.1f} times"
+        f"m = 20 → 20,000: a step of the Fenwick kernel costs {fenwick[20_000] / fenwick[20]:.1f} times as "
+        f"much, the faster kernel's {ours[20_000] / ours[20]:.1f} times"
     )
     network = sf.initialize.uniform_positions(20, sharpness=4e-3, seed=141)
     start = time.process_time()
