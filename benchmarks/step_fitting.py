@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.tree import DecisionTreeRegressor
 
 from shallowflow.estimators import StepRegressor
@@ -69,7 +69,9 @@ def kernel_cpd(ruptures: ModuleType) -> Fit:
 
 def tree(x: FloatArray, y: FloatArray, noise: float) -> FloatArray:
     leaves = {"max_leaf_nodes": [2, 3, 4, 6, 8, 12, 16, 24]}
-    search = GridSearchCV(DecisionTreeRegressor(random_state=0), leaves, cv=5)
+    search = GridSearchCV(
+        DecisionTreeRegressor(random_state=0), leaves, cv=KFold(5, shuffle=True, random_state=0)
+    )
     return np.asarray(search.fit(x[:, None], y).predict(x[:, None]))
 
 

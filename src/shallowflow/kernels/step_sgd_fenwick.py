@@ -5,10 +5,10 @@ weights live in differences g_i = a_i − a_{i+1} (a_{m+1} = 0): "a_0 … a_k ch
 
     a_i = G − P0(i − 1),    a_0 + … + a_k = P1(k) + (k + 1)(G − P0(k)),
 
-with the total G and the prefix sums P0 of g_i and P1 of (i + 1) g_i. The g_i are kept as they are, and the sums
-of blocks of 16 of them in a Fenwick tree (node i holds the sums over the i & −i blocks that end at i), small
-enough for the first cache: a prefix sum is a few nodes and at most 16 neighbours. One neuron's a_j += δ is
-g_j += δ and g_{j−1} −= δ; two neighbours swap by δ = a_{j+1} − a_j on one and −δ on the other.
+with the total G and the prefix sums P0 of g_i and P1 of (i + 1) g_i. The g_i are kept as they are, and the
+sums of blocks of 16 of them in a Fenwick tree (node i holds the sums over the i & −i blocks that end at i),
+small enough for the first cache: a prefix sum is a few nodes and at most 16 neighbours. One neuron's a_j +=
+δ is g_j += δ and g_{j−1} −= δ; two neighbours swap by δ = a_{j+1} − a_j on one and −δ on the other.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from shallowflow.kernels.step_activation import step
 from shallowflow.kernels.step_cells import PIECE_BITS, PIECE_MASK, Codes, first_not_on, locate, refill
 from shallowflow.kernels.step_sgd import OVERFLOW, target_piece, window_slope
 from shallowflow.kernels.xoshiro import Words, uniform
-
 
 BLOCK = 16
 
@@ -187,7 +186,7 @@ def advance_fenwick(
     steps: int,
     state: Words,
 ) -> int:
-    """Make up to `steps` steps in place; u (m,) sorted, tree and g of `grow`; otherwise as `advance_plateaus`."""
+    """Make up to `steps` steps in place; u (m,) sorted, tree and g of `grow`; as `advance_plateaus`."""
     breaks, values = target
     codes, pieces, low, high = cells
     h, slow, noise = rates
