@@ -16,6 +16,8 @@ BENCHMARKS = (
     "weak_interaction",
     "studies",
     "experiment_costs",
+    "step_sgd",
+    "step_fitting",
 )
 
 

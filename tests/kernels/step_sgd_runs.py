@@ -11,7 +11,11 @@ from shallowflow.kernels.xoshiro import seeded, uniform
 from shallowflow.models.networks import StepNetwork
 
 TARGET = sf.PiecewiseConstant([0.2, 0.35, 0.5, 0.65, 0.8], [1.0, 5.0, 1.0, 3.0, 1.0, 5.0])
-ENGINES = {"plain": PlainSteps, "plateaus": PlateauSteps, "fenwick": FenwickSteps}
+ENGINES: dict[str, type[PlainSteps] | type[PlateauSteps] | type[FenwickSteps]] = {
+    "plain": PlainSteps,
+    "plateaus": PlateauSteps,
+    "fenwick": FenwickSteps,
+}
 
 
 def sampling(epsilon: float, *, step: float = 1e-5, noise: float = 1.0, box: bool = False) -> Sampling:
@@ -49,7 +53,7 @@ def python_twin(network: StepNetwork, chosen: Sampling, steps: int) -> tuple[Flo
         features, slopes = sigma(x - u), sigma.derivative(x - u)
         if chosen.box:
             slopes = (np.abs(x - u) <= eta / 2) / eta
-        r = offset + a @ features - y
+        r = float(offset + a @ features - y)
         u, a, offset = (
             u + chosen.slow * r * a * slopes,
             a - chosen.step * r * features,

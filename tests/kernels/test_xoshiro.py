@@ -32,8 +32,8 @@ def test_the_stream_is_that_of_the_published_generator() -> None:
     state = [int(word) for word in words]
     now = tuple(words)
     for _ in range(200):
-        number, *words = uniform(*now)
-        now = tuple(np.uint64(word) for word in words)
+        number, *following = uniform(*now)
+        now = tuple(np.uint64(word) for word in following)
         assert number == (reference(state) >> 11) * 2.0**-53
         assert 0 <= number < 1
 

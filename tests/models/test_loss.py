@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shallowflow.errors import InvalidInputError
-from shallowflow.models.loss import LogisticLoss, Loss, SquareLoss
+from shallowflow.models.loss import LogisticLoss, Loss, NormLoss, SquareLoss
 
 LOSSES: list[Loss] = [SquareLoss(), SquareLoss("sum"), LogisticLoss()]
 SIZES = st.integers(1, 7)
@@ -73,3 +73,14 @@ def test_targets_of_the_logistic_loss_are_signs() -> None:
 def test_reductions_are_mean_and_sum(word: object) -> None:
     with pytest.raises(InvalidInputError, match=r"^reduction: must be one of mean, sum; got "):
         SquareLoss(word)  # type: ignore[arg-type]
+
+
+def test_the_norm_loss_is_the_norm_over_the_number_of_samples() -> None:
+    h, y = np.array([1.0, 4.0, 2.0]), np.array([1.0, 0.0, 5.0])
+    loss = NormLoss()
+    assert loss.value(h, y) == pytest.approx(5 / 3)
+    np.testing.assert_allclose(loss.slopes(h, y), [0.0, 4 / 15, -3 / 15])
+    np.testing.assert_array_equal(loss.slopes(y, y), np.zeros(3))
+    # The Hessian is (1 − r rᵀ/‖r‖²)/(n‖r‖): no direction is more curved than this.
+    np.testing.assert_allclose(loss.curvatures(h, y), np.full(3, 1 / 15))
+    loss.check(y)

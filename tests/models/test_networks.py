@@ -19,6 +19,7 @@ from shallowflow.models.activation import CubicStep, LeakyReLU
 from shallowflow.models.loss import LogisticLoss, Loss, SquareLoss
 from shallowflow.models.networks import (
     NETWORKS,
+    AdditiveStepNetwork,
     KnotNetwork,
     Network,
     ReLUNetwork,
@@ -329,3 +330,28 @@ def test_networks_on_the_line_refuse_wrong_shapes() -> None:
             network(0.5)
         with pytest.raises(InvalidInputError, match=r"^x: must have shape \(k, 1\), got \(1, 2\)$"):
             network([[0.5, 1.0]])
+
+
+def test_the_additive_network_is_a_sum_of_step_networks_with_their_gradients() -> None:
+    rng = np.random.default_rng(0)
+    network = AdditiveStepNetwork(rng.random((4, 3)), rng.normal(size=(4, 3)), 0.7, 0.3)
+    inputs, covector = rng.random((20, 3)), rng.normal(size=20)
+    parts = [network.coordinate(k) for k in range(3)]
+    expected = 0.7 + sum(part(inputs[:, k]) for k, part in enumerate(parts))
+    np.testing.assert_allclose(network(inputs), expected, atol=1e-14)
+    gradient = network.pullback(inputs, covector)
+    for k, part in enumerate(parts):
+        one = part.pullback(inputs[:, [k]], covector)
+        np.testing.assert_allclose(gradient["positions"][:, k], one["positions"], atol=1e-14)
+        np.testing.assert_allclose(gradient["outer"][:, k], one["outer"], atol=1e-14)
+    np.testing.assert_allclose(gradient["offset"], covector.sum())
+    jacobian = np.array(
+        [
+            np.concatenate([np.sqrt(0.4) * g["positions"].ravel(), g["outer"].ravel(), [g["offset"]]])
+            for g in (network.pullback(inputs, row) for row in np.eye(20))
+        ]
+    )
+    np.testing.assert_allclose(network.tangent_kernel(inputs, 0.4), jacobian @ jacobian.T, atol=1e-12)
+    assert network.preactivations(inputs).shape == (12, 20)
+    with pytest.raises(InvalidInputError, match="equal shapes"):
+        AdditiveStepNetwork([[0.1]], [[1.0, 2.0]])

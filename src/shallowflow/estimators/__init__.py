@@ -1,8 +1,9 @@
-"""The scikit-learn front: curves as straight pieces, and the methods that they are compared with."""
+"""The scikit-learn front: curves as straight or constant pieces, and the methods they are compared with."""
 
 from shallowflow.estimators.anls import ANLSRegressor
 from shallowflow.estimators.baselines import AdamRegressor, AlternatingRegressor, GDRegressor, LSQRegressor
 from shallowflow.estimators.pieces import Pieces
+from shallowflow.estimators.step_regressor import StepRegressor
 
 __all__ = [
     "ESTIMATORS",
@@ -12,7 +13,8 @@ __all__ = [
     "GDRegressor",
     "LSQRegressor",
     "Pieces",
+    "StepRegressor",
 ]
 
 ESTIMATORS = (ANLSRegressor, LSQRegressor, GDRegressor, AdamRegressor, AlternatingRegressor)
-"""Every estimator of the package."""
+"""The estimators of straight pieces; `StepRegressor` fits constant ones."""

@@ -5,9 +5,10 @@ weights live in differences g_i = a_i − a_{i+1} (a_{m+1} = 0): "a_0 … a_k ch
 
     a_i = G − P0(i − 1),    a_0 + … + a_k = P1(k) + (k + 1)(G − P0(k)),
 
-with the total G and the prefix sums P0 of g_i and P1 of (i + 1) g_i. Both prefix sums are kept in one Fenwick
-tree: node i holds the sums over the i & −i entries that end at i. One neuron's a_j += δ is g_j += δ and
-g_{j−1} −= δ; two neighbours swap by δ = a_{j+1} − a_j on one and −δ on the other.
+with the total G and the prefix sums P0 of g_i and P1 of (i + 1) g_i. The g_i are kept as they are, and the
+sums of blocks of 16 of them in a Fenwick tree (node i holds the sums over the i & −i blocks that end at i),
+small enough for the first cache: a prefix sum is a few nodes and at most 16 neighbours. One neuron's a_j +=
+δ is g_j += δ and g_{j−1} −= δ; two neighbours swap by δ = a_{j+1} − a_j on one and −δ on the other.
 """
 
 from __future__ import annotations
@@ -21,13 +22,16 @@ from shallowflow.kernels.step_cells import PIECE_BITS, PIECE_MASK, Codes, first_
 from shallowflow.kernels.step_sgd import OVERFLOW, target_piece, window_slope
 from shallowflow.kernels.xoshiro import Words, uniform
 
+BLOCK = 16
+
 
 @njit(cache=True)
-def add(tree: Floats, i: int, delta: float) -> None:
-    """g_i += delta, 0 ≤ i ≤ m; tree (m + 2, 2), whose row 0 holds the total G."""
+def add(tree: Floats, g: Floats, i: int, delta: float) -> None:
+    """g_i += delta, 0 ≤ i ≤ m; tree (blocks + 1, 2), whose row 0 holds the total G."""
+    g[i] += delta
     weighted = (i + 1) * delta
     tree[0, 0] += delta
-    node = i + 1
+    node = i // BLOCK + 1
     while node < tree.shape[0]:
         tree[node, 0] += delta
         tree[node, 1] += weighted
@@ -35,10 +39,13 @@ def add(tree: Floats, i: int, delta: float) -> None:
 
 
 @njit(cache=True)
-def weight(tree: Floats, i: int) -> float:
+def weight(tree: Floats, g: Floats, i: int) -> float:
     """a_i = G − P0(i − 1)."""
+    block = i // BLOCK
     total = float(tree[0, 0])
-    node = i
+    for j in range(block * BLOCK, i):
+        total -= g[j]
+    node = block
     while node > 0:
         total -= tree[node, 0]
         node -= node & -node
@@ -46,10 +53,14 @@ def weight(tree: Floats, i: int) -> float:
 
 
 @njit(cache=True)
-def plateau(tree: Floats, k: int) -> float:
+def plateau(tree: Floats, g: Floats, k: int) -> float:
     """a_0 + … + a_k."""
+    block = k // BLOCK
     below, weighted = 0.0, 0.0
-    node = k + 1
+    for j in range(block * BLOCK, k + 1):
+        below += g[j]
+        weighted += (j + 1) * g[j]
+    node = block
     while node > 0:
         below += tree[node, 0]
         weighted += tree[node, 1]
@@ -58,34 +69,35 @@ def plateau(tree: Floats, k: int) -> float:
 
 
 @njit(cache=True)
-def grow(a: Floats) -> Floats:
-    """The tree of the weights a (m + 1,), offset first."""
-    tree = np.zeros((a.size + 1, 2))
+def grow(a: Floats) -> tuple[Floats, Floats]:
+    """The tree and the differences of the weights a (m + 1,), offset first."""
+    tree, g = np.zeros(((a.size + BLOCK - 1) // BLOCK + 1, 2)), np.zeros(a.size)
     for i in range(a.size):
-        add(tree, i, a[i] - (a[i + 1] if i + 1 < a.size else 0.0))
-    return tree
+        add(tree, g, i, a[i] - (a[i + 1] if i + 1 < a.size else 0.0))
+    return tree, g
 
 
 @njit(cache=True)
-def weights(tree: Floats) -> Floats:
-    """The weights (m + 1,) of a tree."""
-    a = np.empty(tree.shape[0] - 1)
+def weights(tree: Floats, g: Floats) -> Floats:
+    """The weights (m + 1,) of a tree and its differences."""
+    a = np.empty(g.size)
     for i in range(a.size):
-        a[i] = weight(tree, i)
+        a[i] = weight(tree, g, i)
     return a
 
 
 @njit(cache=True)
-def add_one(tree: Floats, j: int, delta: float) -> None:
+def add_one(tree: Floats, g: Floats, j: int, delta: float) -> None:
     """a_j += delta for one j ≥ 1."""
-    add(tree, j, delta)
-    add(tree, j - 1, -delta)
+    add(tree, g, j, delta)
+    add(tree, g, j - 1, -delta)
 
 
 @njit(cache=True)
 def settle(
     u: Floats,
     tree: Floats,
+    g: Floats,
     labels: Ints,
     codes: Codes,
     pieces: Codes,
@@ -103,9 +115,9 @@ def settle(
         while p > 0 and u[p - 1] > u[p]:
             u[p - 1], u[p] = u[p], u[p - 1]
             labels[p - 1], labels[p] = labels[p], labels[p - 1]
-            delta = weight(tree, p + 1) - weight(tree, p)
-            add_one(tree, p, delta)
-            add_one(tree, p + 1, -delta)
+            delta = weight(tree, g, p + 1) - weight(tree, g, p)
+            add_one(tree, g, p, delta)
+            add_one(tree, g, p + 1, -delta)
             p -= 1
         if p < i:
             lowest, highest = min(lowest, p), max(highest, i)
@@ -120,12 +132,13 @@ def settle(
         refill(codes, pieces, low, high, begin, last)
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def window_step(
     x: float,
     y: float,
     u: Floats,
     tree: Floats,
+    g: Floats,
     labels: Ints,
     codes: Codes,
     pieces: Codes,
@@ -141,21 +154,21 @@ def window_step(
     m, half = u.size, 0.5 * eta
     on = first_not_on(u, x - half)
     end = on
-    f = plateau(tree, on)
+    f = plateau(tree, g, on)
     while end < m and u[end] < x + half:
-        scratch[end] = weight(tree, end + 1)
+        scratch[end] = weight(tree, g, end + 1)
         f += scratch[end] * step((x - u[end]) / eta)
         end += 1
     r = f - y
     if not abs(r) < OVERFLOW:
         return r
-    add(tree, on, -h * r)
+    add(tree, g, on, -h * r)
     for j in range(on, end):
         z = (x - u[j]) / eta
         u[j] += slow * r * scratch[j] * window_slope(z, box) / eta
-        add_one(tree, j + 1, -h * r * step(z))
+        add_one(tree, g, j + 1, -h * r * step(z))
     if on < end:
-        settle(u, tree, labels, codes, pieces, low, high, half, on, end)
+        settle(u, tree, g, labels, codes, pieces, low, high, half, on, end)
     return r
 
 
@@ -163,6 +176,7 @@ def window_step(
 def advance_fenwick(
     u: Floats,
     tree: Floats,
+    g: Floats,
     labels: Ints,
     cells: tuple[Codes, Codes, Ints, Ints],
     eta: float,
@@ -172,7 +186,7 @@ def advance_fenwick(
     steps: int,
     state: Words,
 ) -> int:
-    """Make up to `steps` steps in place; u (m,) sorted, tree of `grow`; otherwise as `advance_plateaus`."""
+    """Make up to `steps` steps in place; u (m,) sorted, tree and g of `grow`; as `advance_plateaus`."""
     breaks, values = target
     codes, pieces, low, high = cells
     h, slow, noise = rates
@@ -188,11 +202,11 @@ def advance_fenwick(
         code = codes[int(x * count)]
         if code >= 0:
             k = code >> PIECE_BITS
-            r = plateau(tree, k) - (values[code & PIECE_MASK] + extra)
-            add(tree, k, -h * r)
+            r = plateau(tree, g, k) - (values[code & PIECE_MASK] + extra)
+            add(tree, g, k, -h * r)
         else:
             y = values[target_piece(x, breaks)] + extra
-            r = window_step(x, y, u, tree, labels, codes, pieces, low, high, eta, h, slow, box, scratch)
+            r = window_step(x, y, u, tree, g, labels, codes, pieces, low, high, eta, h, slow, box, scratch)
         if not abs(r) < OVERFLOW:
             return done
     state[:] = np.array([s0, s1, s2, s3])

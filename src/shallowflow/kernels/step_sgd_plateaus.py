@@ -80,7 +80,7 @@ def settle(
         refill(codes, pieces, low, high, begin, last)
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def window_step(
     x: float,
     y: float,

@@ -307,6 +307,11 @@ class AdditiveStepNetwork(BaseNetwork):
             total += self.outer[:, k] @ sigma(inputs[:, k] - self.positions[:, k, None])
         return total
 
+    def preactivations(self, inputs: Floats) -> Floats:
+        """Return x_ik − positions_jk as an (m·d, n) matrix, the rows in the order of `positions`."""
+        gaps = inputs.T[None, :, :] - self.positions[:, :, None]
+        return gaps.reshape(-1, len(inputs))
+
     def pullback(self, inputs: Floats, covector: Floats) -> Parameters:
         """Return Σ_i covector_i ∂f(x_i)/∂θ for every parameter array."""
         sigma = self.activation

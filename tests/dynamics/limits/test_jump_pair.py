@@ -16,7 +16,8 @@ DISTANCES = st.floats(1e-4, 0.5)
 
 def velocity(s2: float, y: Floats) -> Floats:
     left, right = y
-    return -0.5 * s2 * np.array([right**2, left**2]) / (left + right) ** 2
+    speeds: Floats = -0.5 * s2 * np.array([right**2, left**2]) / (left + right) ** 2
+    return speeds
 
 
 @settings(deadline=None, derandomize=True, max_examples=30)

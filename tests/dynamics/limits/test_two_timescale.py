@@ -28,7 +28,8 @@ def means(u: Floats, target: sf.PiecewiseConstant) -> Floats:
     edges = np.concatenate([[0.0], u, [1.0]])
     knots = np.concatenate([[0.0], target.breakpoints, [1.0]])
     sums = np.concatenate([[0.0], np.cumsum(np.diff(knots) * target.values)])
-    return np.diff(np.interp(edges, knots, sums)) / np.diff(edges)
+    found: Floats = np.diff(np.interp(edges, knots, sums)) / np.diff(edges)
+    return found
 
 
 def velocity(u: Floats, target: sf.PiecewiseConstant) -> Floats:

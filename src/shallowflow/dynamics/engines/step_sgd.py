@@ -14,7 +14,7 @@ from shallowflow.data.targets import PiecewiseConstant
 from shallowflow.dynamics.outcome import Event
 from shallowflow.models.networks import Network, StepNetwork
 
-FEWEST_CELLS, CELLS_PER_NEURON, VECTOR = 4096, 16, 8
+FEWEST_CELLS, CELLS_PER_NEURON, VECTOR = 4096, 8, 8
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ class FenwickSteps(_SortedSteps):
         from shallowflow.kernels.step_sgd_fenwick import grow
 
         super().__init__(network, target, sampling)
-        self._tree = grow(self._sorted_weights())
+        self._tree, self._differences = grow(self._sorted_weights())
 
     def advance(self, steps: int) -> int:
         """Make up to `steps` steps; stop where a residual overflows."""
@@ -173,6 +173,7 @@ class FenwickSteps(_SortedSteps):
             advance_fenwick(
                 self._u,
                 self._tree,
+                self._differences,
                 self._labels,
                 self._cells,
                 self._network.sharpness,
@@ -188,4 +189,4 @@ class FenwickSteps(_SortedSteps):
         """Return the current network."""
         from shallowflow.kernels.step_sgd_fenwick import weights
 
-        return self._in_order(weights(self._tree))
+        return self._in_order(weights(self._tree, self._differences))

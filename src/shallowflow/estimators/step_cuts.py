@@ -1,0 +1,99 @@
+"""Cuts of sorted data into constant pieces: their loss, their best places, and which of them are needed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from shallowflow.arrays import Floats, Ints
+from shallowflow.estimators.points import Points
+
+ROUNDS = 50
+PER_CUT = 3.0
+"""Parameters that a cut counts for: its height, and two for a place that was searched for."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Running sums of weights, of w·y and of w·y² over sorted points, (n + 1,) each, 0 first."""
+
+    w: Floats
+    wy: Floats
+    wyy: Floats
+
+    @property
+    def size(self) -> int:
+        """The number of points."""
+        return len(self.w) - 1
+
+    def misfit(self, begin: int | Ints, end: int | Ints) -> Floats:
+        """Return Σ w (y − mean)² over the points begin … end − 1."""
+        w, wy = self.w[end] - self.w[begin], self.wy[end] - self.wy[begin]
+        squares = np.asarray(self.wyy[end] - self.wyy[begin] - wy * wy / w, dtype=np.float64)
+        return np.maximum(squares, 0.0)
+
+    def means(self, cuts: Ints) -> Floats:
+        """Return the mean of every piece, (K + 1,)."""
+        edges = np.concatenate([[0], cuts, [self.size]])
+        means: Floats = np.diff(self.wy[edges]) / np.diff(self.w[edges])
+        return means
+
+    def total(self, cuts: Ints) -> float:
+        """Return the misfit of all pieces."""
+        edges = np.concatenate([[0], cuts, [self.size]])
+        return float(self.misfit(edges[:-1], edges[1:]).sum())
+
+
+def sums_of(points: Points) -> Sums:
+    """Return the sums of sorted, merged points; y is centred so that its squares keep their digits."""
+    y = points.y - np.average(points.y, weights=points.w)
+
+    def running(values: Floats) -> Floats:
+        return np.concatenate([[0.0], np.cumsum(values)])
+
+    return Sums(running(points.w), running(points.w * y), running(points.w * y * y))
+
+
+def refined(cuts: Ints, sums: Sums, reach: int) -> Ints:
+    """Return cuts moved one at a time to the best place within `reach` points, between neighbours."""
+    cuts = cuts.copy()
+    for _ in range(ROUNDS):
+        before = cuts.copy()
+        for k in range(len(cuts)):
+            low = cuts[k - 1] if k > 0 else 0
+            high = cuts[k + 1] if k + 1 < len(cuts) else sums.size
+            places = np.arange(max(low + 1, cuts[k] - reach), min(high, cuts[k] + reach + 1))
+            losses = sums.misfit(low, places) + sums.misfit(places, high)
+            best = int(np.argmin(losses))
+            # Ties stay where they are, or rounding would let cuts wander.
+            if losses[best] < losses[cuts[k] - places[0]]:
+                cuts[k] = places[best]
+        if np.array_equal(before, cuts):
+            break
+    return cuts
+
+
+def pruned(cuts: Ints, sums: Sums, reach: int, scatter: float) -> Ints:
+    """Return the cuts that are worth their parameters by BIC, after dropping the least useful one by one.
+
+    BIC of K cuts: n log(misfit/n) + 3K log n with n the number of distinct points (so that weights and
+    repeated rows are the same); `scatter` is the misfit within merged points.
+    """
+    smallest = 1e-20 * max(float(sums.wyy[-1]), 1e-300)
+
+    def score(misfit: float, count: int) -> float:
+        fit = sums.size * float(np.log(max(misfit + scatter, smallest)))
+        return fit + PER_CUT * count * float(np.log(sums.size))
+
+    best, lowest = cuts, score(sums.total(cuts), len(cuts))
+    while len(cuts):
+        edges = np.concatenate([[0], cuts, [sums.size]])
+        joined = sums.misfit(edges[:-2], edges[2:])
+        apart = sums.misfit(edges[:-2], edges[1:-1]) + sums.misfit(edges[1:-1], edges[2:])
+        # After a removal: a neighbour may have kept a cut from its best place.
+        cuts = refined(np.delete(cuts, int(np.argmin(joined - apart))), sums, reach)
+        value = score(sums.total(cuts), len(cuts))
+        if value <= lowest:
+            best, lowest = cuts, value
+    return best
