@@ -104,7 +104,9 @@ def rewritten(source: Path, target: Path, name: str, array: Ints) -> None:
             np.lib.format.write_array(file, array, allow_pickle=False)
 
 
-@pytest.mark.parametrize("damage", ["movers", "start", "occupied_from", "synced", "targets", "moves_from"])
+@pytest.mark.parametrize(
+    "damage", ["movers", "start_groups", "occupied_from", "synced", "targets", "moves_from"]
+)
 def test_a_damaged_file_is_refused(damage: str, trajectory: sf.Trajectory, tmp_path: Path) -> None:
     trajectory.save(tmp_path / "whole.sf")
     array = np.array(getattr(trajectory.path, damage), np.int64)

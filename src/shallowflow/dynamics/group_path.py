@@ -34,7 +34,7 @@ class GroupPath(FrozenArrays):
     times (s+1,); pulls (s, q, k). propagators (N, 3, 3) of the groups `occupied` (N,), those of step i from
     occupied_from[i] to occupied_from[i+1]. moves: move_times (M,), movers (M,), targets (M,), references
     (M, 3) in the order of time, those of step i from moves_from[i] to moves_from[i+1]. syncs (R, 3, 3) of the
-    groups synced (R,) at the start of the steps sync_steps (R,). start (m,): groups at the start. points
+    groups synced (R,) at the start of the steps sync_steps (R,). start_groups (m,). points
     (k, 2), seen (C, k): the gates of the cones, rays (C, 2): the directions of the walls; root: √epsilon,
     by which inner weights are divided and inputs multiplied.
     """
@@ -54,7 +54,7 @@ class GroupPath(FrozenArrays):
     sync_steps: Ints
     synced: Ints
     syncs: Floats
-    start: Ints
+    start_groups: Ints
     points: Floats
     seen: Floats
     rays: Floats
@@ -83,7 +83,7 @@ class GroupPath(FrozenArrays):
         last = low + int(np.searchsorted(self.move_times[low:high], time, side="right"))
         network = self.template
         assert isinstance(network, ReLUNetwork)
-        groups, born = np.array(self.start), np.zeros(len(self.start), np.int64)
+        groups, born = np.array(self.start_groups), np.zeros(len(self.start_groups), np.int64)
         references = np.column_stack([network.inner / self.root, network.outer])
         movers = self.movers[:last]
         # Of several moves of one neuron the last one stays.

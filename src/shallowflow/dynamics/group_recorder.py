@@ -61,7 +61,7 @@ class GroupStep:
 class Geometry:
     """What `GroupPath` knows of the data: see there."""
 
-    start: Ints
+    start_groups: Ints
     points: Floats
     seen: Floats
     rays: Floats
@@ -189,7 +189,7 @@ def joined(template: ReLUNetwork, steps: Sequence[GroupStep], geometry: Geometry
         np.repeat(np.arange(len(steps)), [len(step.synced) for step in steps]),
         np.concatenate([step.synced for step in steps]),
         np.concatenate([step.syncs for step in steps]),
-        geometry.start,
+        geometry.start_groups,
         geometry.points,
         geometry.seen,
         geometry.rays,

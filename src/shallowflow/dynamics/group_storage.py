@@ -28,7 +28,7 @@ INTEGERS = frozenset(
         "targets",
         "sync_steps",
         "synced",
-        "start",
+        "start_groups",
     )
 )
 
@@ -58,7 +58,7 @@ def assembled(network: Network, times: Floats, arrays: Mapping[str, NDArray[Any]
         "references": (len(path.movers), 3),
         "synced": (len(path.sync_steps),),
         "syncs": (len(path.sync_steps), 3, 3),
-        "start": (width,),
+        "start_groups": (width,),
         "points": (len(path.points), 2),
         "seen": (cones, len(path.points)),
         "rays": (cones, 2),
@@ -71,7 +71,7 @@ def assembled(network: Network, times: Floats, arrays: Mapping[str, NDArray[Any]
     _check_offsets(path.moves_from, steps, len(path.movers), "moves_from")
     groups = 3 * cones + 2
     for name, limit in (
-        ("start", groups),
+        ("start_groups", groups),
         ("targets", groups),
         ("occupied", groups - 2),
         ("synced", groups - 2),

@@ -16,7 +16,7 @@ import numpy as np
 from numba import njit
 
 from shallowflow.arrays import Floats
-from shallowflow.kernels.cone_geometry import ALLOCATING
+from shallowflow.kernels.cone_geometry import INTERNAL
 
 NODES = 12
 NEVER = 2.0
@@ -121,7 +121,7 @@ def zero_between(left: float, right: float, values: Floats, rule: Rule) -> float
     return left
 
 
-@njit(cache=True, **ALLOCATING)
+@njit(cache=True, **INTERNAL)
 def _risen(left: float, right: float, values: Floats, rule: Rule) -> float:
     """Return a share in (left, right) at which the polynomial is positive, `left` if none is found."""
     width = 0.5 * (right - left)

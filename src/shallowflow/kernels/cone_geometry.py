@@ -38,8 +38,6 @@ SAME_LINE = 4 * np.finfo(np.float64).eps
 LEAN: Any = {"no_cfunc_wrapper": True, "_nrt": False, "error_model": "numpy"}
 # The same for functions that only compiled ones call: without an entry from Python, in half the time.
 INTERNAL: Any = {"no_cpython_wrapper": True, **LEAN}
-# And for those of them that allocate.
-ALLOCATING: Any = {**INTERNAL, "_nrt": True}
 # To a type checker the same as an integer; to Numba one type for all indices, however they are stored.
 Signed: Any = np.int64
 

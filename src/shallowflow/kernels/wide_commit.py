@@ -13,7 +13,7 @@ from numba import njit
 
 from shallowflow.arrays import Floats, Ints
 from shallowflow.kernels.cone_certificate import approached, approaches, certificate
-from shallowflow.kernels.cone_geometry import ALLOCATING
+from shallowflow.kernels.cone_geometry import INTERNAL
 from shallowflow.kernels.cone_groups import MAX_SPREAD, add_moment, present, referred, spread
 from shallowflow.kernels.wide_state import (
     PLAIN,
@@ -31,7 +31,7 @@ from shallowflow.kernels.wide_state import (
 from shallowflow.kernels.wide_trace import downhill, patience, uniform
 
 
-@njit(cache=True, **ALLOCATING)
+@njit(cache=True, **INTERNAL)
 def leave(j: int, group: int, state: State, cones: int) -> None:
     """Take a neuron out of a group."""
     neurons, groups = state[0], state[1]
@@ -40,7 +40,7 @@ def leave(j: int, group: int, state: State, cones: int) -> None:
         add_moment(groups.moments[group], neurons.theta[j], -1.0)
 
 
-@njit(cache=True, **ALLOCATING)
+@njit(cache=True, **INTERNAL)
 def enter(j: int, group: int, state: State, cones: int) -> None:
     """Put a neuron, whose θ̂ fits there, into a group."""
     neurons, groups = state[0], state[1]
@@ -49,7 +49,7 @@ def enter(j: int, group: int, state: State, cones: int) -> None:
         add_moment(groups.moments[group], neurons.theta[j], 1.0)
 
 
-@njit(cache=True, **ALLOCATING)
+@njit(cache=True, **INTERNAL)
 def clear(group: int, groups: Groups, cones: int) -> None:
     """Reset an empty group."""
     p = groups.propagators[group]
@@ -63,7 +63,7 @@ def clear(group: int, groups: Groups, cones: int) -> None:
             groups.bits[slot] = 0
 
 
-@njit(cache=True, **ALLOCATING)
+@njit(cache=True, **INTERNAL)
 def file(j: int, group: int, state: State, problem: Problem) -> None:
     """Give neuron j of a group its slot and its key."""
     neurons, groups, _, _ = state
@@ -86,7 +86,7 @@ def file(j: int, group: int, state: State, problem: Problem) -> None:
     groups.lowest[slot] = min(groups.lowest[slot], key)
 
 
-@njit(cache=True, **ALLOCATING)
+@njit(cache=True, **INTERNAL)
 def watch(cone: int, forces: Floats, state: State, problem: Problem) -> None:
     """Watch the walls that the neurons of a cone approach at present."""
     groups = state[1]
@@ -95,7 +95,7 @@ def watch(cone: int, forces: Floats, state: State, problem: Problem) -> None:
     groups.bits[2 * cone + 1] |= approached(first, last, -1.0)
 
 
-@njit(cache=True, **ALLOCATING)
+@njit(cache=True, **INTERNAL)
 def commit(count: int, due: int, number: int, moves: Moves, state: State, problem: Problem) -> None:
     """Make the step's moves, and advance everything to its end. In `moves`, θ becomes θ̂ of the new group."""
     neurons, groups, work, rule = state
@@ -124,7 +124,7 @@ def commit(count: int, due: int, number: int, moves: Moves, state: State, proble
         file(j, group_of(neurons.slot[j], cones), state, problem)
 
 
-@njit(cache=True, **ALLOCATING)
+@njit(cache=True, **INTERNAL)
 def _multiply(phi: Floats, p: Floats) -> None:
     """P ← Φ P."""
     for k in range(3):
@@ -133,7 +133,7 @@ def _multiply(phi: Floats, p: Floats) -> None:
             p[3 * i + k] = phi[3 * i] * p0 + phi[3 * i + 1] * p1 + phi[3 * i + 2] * p2
 
 
-@njit(cache=True, **ALLOCATING)
+@njit(cache=True, **INTERNAL)
 def _advance_clocks(g: int, end: int, state: State, problem: Problem) -> None:
     groups, work = state[1], state[2]
     cones = problem.rays.shape[0]
@@ -184,7 +184,7 @@ def synchronise(neurons: Neurons, groups: Groups, listed: Ints, matrices: Floats
     return number
 
 
-@njit(cache=True, **ALLOCATING)
+@njit(cache=True, **INTERNAL)
 def _target(g: int, forces: Floats, rest: float, problem: Problem) -> tuple[int, int]:
     """Return where the neurons of a group go now, and how many ways there are (0: they stay)."""
     cones = problem.rays.shape[0]
@@ -236,7 +236,7 @@ def release(forces: Floats, rest: float, moves: Moves, state: State, problem: Pr
     return count
 
 
-@njit(cache=True, **ALLOCATING)
+@njit(cache=True, **INTERNAL)
 def _move_now(j: int, g: int, target: int, forces: Floats, state: State, problem: Problem) -> None:
     neurons, groups, _, _ = state
     cones = problem.rays.shape[0]

@@ -27,7 +27,7 @@ from numba import njit
 
 from shallowflow.arrays import Floats, Ints
 from shallowflow.kernels.cone_forces import set_forces
-from shallowflow.kernels.cone_geometry import ALLOCATING, STRAY, first_cone
+from shallowflow.kernels.cone_geometry import INTERNAL, STRAY, first_cone
 from shallowflow.kernels.cone_groups import present
 from shallowflow.kernels.wide_commit import clear, commit, enter, file, watch
 from shallowflow.kernels.wide_moves import list_due, set_reach, settle_moves
@@ -105,7 +105,7 @@ def begin(moves: Moves, state: State, problem: Problem) -> int:
     return count
 
 
-@njit(cache=True, **ALLOCATING)
+@njit(cache=True, **INTERNAL)
 def _wall_of(w0: float, w1: float, cone: int, problem: Problem) -> int:
     """Return the wall on which w ≠ 0 lies up to rounding, or -1; `cone` is its cone or `STRAY`."""
     size = sqrt(w0 * w0 + w1 * w1)
@@ -120,7 +120,7 @@ def _wall_of(w0: float, w1: float, cone: int, problem: Problem) -> int:
     return -1
 
 
-@njit(cache=True, **ALLOCATING)
+@njit(cache=True, **INTERNAL)
 def _beside(j: int, group: int, wall: int, kind: Ints, state: State, problem: Problem) -> int:
     """Return the group of a neuron that starts on a wall: the side it is pushed to, or sliding."""
     neurons, _, work, _ = state
@@ -211,7 +211,7 @@ def step(
     return STALLED, 0.0, 0
 
 
-@njit(cache=True, **ALLOCATING)
+@njit(cache=True, **INTERNAL)
 def _shrink(error: float) -> float:
     """Return by how much to change the length of a step, for an error in units of the tolerance."""
     if not error < 1e12:
@@ -239,7 +239,7 @@ def squared_gradient(forces: Floats, groups: Groups, rays: Floats) -> tuple[floa
     return inner, outer
 
 
-@njit(cache=True, **ALLOCATING)
+@njit(cache=True, **INTERNAL)
 def _quadratic(v0: float, v1: float, v2: float, s: Floats) -> float:
     """Return vᵀ S v."""
     whole = s[0] * v0 * v0 + s[3] * v1 * v1 + s[5] * v2 * v2

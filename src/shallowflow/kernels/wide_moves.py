@@ -13,13 +13,12 @@ from __future__ import annotations
 
 from math import inf, sqrt
 
-import numpy as np
 from numba import njit
 
 from shallowflow.arrays import Floats
 from shallowflow.kernels.collocation import NEVER, first_zero, weights_at
 from shallowflow.kernels.cone_certificate import RATIO, approached, approaches
-from shallowflow.kernels.cone_geometry import ALLOCATING
+from shallowflow.kernels.cone_geometry import INTERNAL
 from shallowflow.kernels.cone_groups import present
 from shallowflow.kernels.wide_picard import solve
 from shallowflow.kernels.wide_state import (
@@ -44,7 +43,7 @@ MOST_PASSES = 8
 BISECTIONS = 50
 
 
-@njit(cache=True, **ALLOCATING)
+@njit(cache=True, **INTERNAL)
 def set_reach(number: int, length: float, state: State, problem: Problem) -> bool:
     """Set where all clocks will be at the end of the step; return whether any neuron is due."""
     _, groups, work, rule = state
@@ -74,7 +73,7 @@ def set_reach(number: int, length: float, state: State, problem: Problem) -> boo
     return any_due
 
 
-@njit(cache=True, **ALLOCATING)
+@njit(cache=True, **INTERNAL)
 def _cone_advance(cone: int, b: int, state: State, problem: Problem) -> float:
     """Return the advance of a cone's clock per length of the step, and note the walls approached."""
     work, rule = state[2], state[3]
@@ -92,7 +91,7 @@ def _cone_advance(cone: int, b: int, state: State, problem: Problem) -> float:
     return MARGIN * total
 
 
-@njit(cache=True, **ALLOCATING)
+@njit(cache=True, **INTERNAL)
 def list_due(state: State, problem: Problem) -> int:
     """List the neurons that are due; return how many they are."""
     neurons, _, work, _ = state
@@ -110,7 +109,7 @@ def list_due(state: State, problem: Problem) -> int:
     return number
 
 
-@njit(cache=True, **ALLOCATING)
+@njit(cache=True, **INTERNAL)
 def follow(
     due: int,
     number: int,
@@ -139,7 +138,7 @@ def follow(
     return count, number, cut
 
 
-@njit(cache=True, **ALLOCATING)
+@njit(cache=True, **INTERNAL)
 def _movers_first(traced: int, count: int, moves: Moves, state: State) -> int:
     """Put the neurons that moved first in the list of those traced; return how many they are."""
     listed = state[0].list
@@ -154,7 +153,7 @@ def _movers_first(traced: int, count: int, moves: Moves, state: State) -> int:
     return movers
 
 
-@njit(cache=True, **ALLOCATING)
+@njit(cache=True, **INTERNAL)
 def account(count: int, number: int, moves: Moves, state: State, problem: Problem) -> None:
     """Let the second moments of the groups follow the moves within the step."""
     neurons, groups, work, rule = state
@@ -186,7 +185,7 @@ def account(count: int, number: int, moves: Moves, state: State, problem: Proble
                 work.extra[g, node, entry] += work.extra[g, node - 1, entry]
 
 
-@njit(cache=True, **ALLOCATING)
+@njit(cache=True, **INTERNAL)
 def _add(s: Floats, psi: Floats, sign: float) -> None:
     at = 0
     for i in range(3):
@@ -195,7 +194,7 @@ def _add(s: Floats, psi: Floats, sign: float) -> None:
             at += 1
 
 
-@njit(cache=True, **ALLOCATING)
+@njit(cache=True, **INTERNAL)
 def _set_entries(count: int, moves: Moves, state: State) -> None:
     """Note when every group has its first neuron."""
     groups, work = state[1], state[2]
@@ -206,7 +205,7 @@ def _set_entries(count: int, moves: Moves, state: State) -> None:
         work.entries[g] = min(work.entries[g], moves.share[i])
 
 
-@njit(cache=True, **ALLOCATING)
+@njit(cache=True, **INTERNAL)
 def first_release(
     count: int, number: int, rest: float, moves: Moves, state: State, problem: Problem
 ) -> float:
@@ -238,7 +237,7 @@ def first_release(
     return cut
 
 
-@njit(cache=True, **ALLOCATING)
+@njit(cache=True, **INTERNAL)
 def _first_downhill(sign: float, start: float, rest: float, state: State, problem: Problem) -> float:
     """Return when neurons at w = 0 first find a way downhill, or `NEVER`."""
     work, rule = state[2], state[3]
@@ -250,7 +249,7 @@ def _first_downhill(sign: float, start: float, rest: float, state: State, proble
         if right <= start:
             continue
         if downhill(sign, work.forces[i], rest, problem)[0] != resting:
-            weights, now = work.scratch[WEIGHTS], np.empty((cones, 2))
+            weights, now = work.scratch[WEIGHTS], work.here.forces
             for _ in range(BISECTIONS):
                 middle = 0.5 * (left + right)
                 weights_at(middle, rule, weights)
@@ -265,7 +264,7 @@ def _first_downhill(sign: float, start: float, rest: float, state: State, proble
     return NEVER
 
 
-@njit(cache=True, **ALLOCATING)
+@njit(cache=True, **INTERNAL)
 def settle_moves(
     due: int,
     number: int,

@@ -21,16 +21,16 @@ from numba import njit
 from shallowflow.arrays import Floats
 from shallowflow.kernels.collocation import weights_at
 from shallowflow.kernels.cone_forces import set_forces
-from shallowflow.kernels.cone_geometry import ALLOCATING
+from shallowflow.kernels.cone_geometry import INTERNAL
 from shallowflow.kernels.cone_groups import outer_inner_moment
-from shallowflow.kernels.wide_state import Groups, Problem, State, Work
+from shallowflow.kernels.wide_state import MOMENT, Groups, Problem, State, Work
 
 MOST_SWEEPS = 60
 FLOOR = 4e-15
 """Changes below this share of the size are rounding."""
 
 
-@njit(cache=True, **ALLOCATING)
+@njit(cache=True, **INTERNAL)
 def boost(turn: float, e0: float, e1: float, p: Floats) -> None:
     """Set p (9,) to exp(Λ [[0, e], [eᵀ, 0]])."""
     c, s = cosh(turn), sinh(turn)
@@ -41,7 +41,7 @@ def boost(turn: float, e0: float, e1: float, p: Floats) -> None:
     p[6], p[7], p[8] = s * e0, s * e1, c
 
 
-@njit(cache=True, **ALLOCATING)
+@njit(cache=True, **INTERNAL)
 def begin_step(state: State, problem: Problem) -> int:
     """Set S and the forces at the start of a step; return how many groups are active."""
     _, groups, work, _ = state
@@ -59,7 +59,7 @@ def begin_step(state: State, problem: Problem) -> int:
     return number
 
 
-@njit(cache=True, **ALLOCATING)
+@njit(cache=True, **INTERNAL)
 def _reset(g: int, work: Work) -> None:
     for i in range(work.phi.shape[1]):
         work.phi[g, i, :] = 0.0
@@ -67,7 +67,7 @@ def _reset(g: int, work: Work) -> None:
         work.turns[g, i] = 0.0
 
 
-@njit(cache=True, **ALLOCATING)
+@njit(cache=True, **INTERNAL)
 def restart(number: int, work: Work) -> None:
     """Forget what is known about the step, except its start."""
     for at in range(number):
@@ -75,27 +75,28 @@ def restart(number: int, work: Work) -> None:
         work.extra[work.active[at], :, :] = 0.0
 
 
-@njit(cache=True, **ALLOCATING)
+@njit(cache=True, **INTERNAL)
 def _moment_now(g: int, groups: Groups, work: Work) -> None:
     """S at the start of the step: P S Pᵀ."""
-    p, s = groups.propagators[g].reshape(3, 3), groups.moments[g]
+    p, s = groups.propagators[g], groups.moments[g]
     at = 0
     for i in range(3):
-        v0 = s[0] * p[i, 0] + s[1] * p[i, 1] + s[2] * p[i, 2]
-        v1 = s[1] * p[i, 0] + s[3] * p[i, 1] + s[4] * p[i, 2]
-        v2 = s[2] * p[i, 0] + s[4] * p[i, 1] + s[5] * p[i, 2]
+        p0, p1, p2 = p[3 * i], p[3 * i + 1], p[3 * i + 2]
+        v0 = s[0] * p0 + s[1] * p1 + s[2] * p2
+        v1 = s[1] * p0 + s[3] * p1 + s[4] * p2
+        v2 = s[2] * p0 + s[4] * p1 + s[5] * p2
         for j in range(i, 3):
-            work.now[g, at] = v0 * p[j, 0] + v1 * p[j, 1] + v2 * p[j, 2]
+            work.now[g, at] = v0 * p[3 * j] + v1 * p[3 * j + 1] + v2 * p[3 * j + 2]
             at += 1
 
 
-@njit(cache=True, **ALLOCATING)
+@njit(cache=True, **INTERNAL)
 def _forces_at(i: int, number: int, work: Work, problem: Problem) -> float:
     """Set forces and pulls at node i; return the largest change of a pull (infinite if not finite)."""
     cones = problem.rays.shape[0]
     here = work.here
     here.moments[:, :] = 0.0
-    s = np.empty(6)
+    s = work.scratch[MOMENT]
     for at in range(number):
         g = work.active[at]
         for entry in range(6):
@@ -116,7 +117,7 @@ def _forces_at(i: int, number: int, work: Work, problem: Problem) -> float:
     return change
 
 
-@njit(cache=True, **ALLOCATING)
+@njit(cache=True, **INTERNAL)
 def _turn(g: int, length: float, state: State, problem: Problem) -> float:
     """Renew Λ and Φ of a sliding group; return the change of Λ."""
     work, rule = state[2], state[3]
@@ -135,7 +136,7 @@ def _turn(g: int, length: float, state: State, problem: Problem) -> float:
     return change
 
 
-@njit(cache=True, **ALLOCATING)
+@njit(cache=True, **INTERNAL)
 def _propagate(g: int, length: float, state: State, rates: Floats) -> float:
     """Renew Φ of a cone; return its relative change."""
     work, rule = state[2], state[3]
@@ -158,20 +159,20 @@ def _propagate(g: int, length: float, state: State, rates: Floats) -> float:
     return change / size
 
 
-@njit(cache=True, **ALLOCATING)
+@njit(cache=True, **INTERNAL)
 def settle_group(g: int, length: float, state: State, problem: Problem) -> None:
     """Compute Φ of a group for the present forces, to rounding."""
     cones = problem.rays.shape[0]
     if g >= cones:
         _turn(g, length, state, problem)
         return
-    rates = np.empty((state[3].nodes.size, 9))
+    rates = state[2].table
     for _ in range(MOST_SWEEPS):
         if _propagate(g, length, state, rates) <= FLOOR:
             return
 
 
-@njit(cache=True, **ALLOCATING)
+@njit(cache=True, **INTERNAL)
 def activate(g: int, number: int, length: float, state: State, problem: Problem) -> int:
     """Make an empty group active; return how many are."""
     work = state[2]
@@ -184,7 +185,7 @@ def activate(g: int, number: int, length: float, state: State, problem: Problem)
     return number + 1
 
 
-@njit(cache=True, **ALLOCATING)
+@njit(cache=True, **INTERNAL)
 def solve(
     number: int, length: float, aim: float, scale: float, state: State, problem: Problem
 ) -> tuple[int, float]:
@@ -194,7 +195,7 @@ def solve(
     """
     work = state[2]
     cones, q = problem.rays.shape[0], work.phi.shape[1]
-    rates = np.empty((q, 9))
+    rates = work.table
     first, best = 0.0, np.inf
     for sweep in range(1, MOST_SWEEPS + 1):
         change = 0.0
@@ -218,7 +219,7 @@ def solve(
     return 0, first
 
 
-@njit(cache=True, **ALLOCATING)
+@njit(cache=True, **INTERNAL)
 def missed(number: int, scale: float, state: State, problem: Problem) -> float:
     """Return what the polynomials miss: the last two Chebyshev coefficients of pulls and propagators."""
     work, rule = state[2], state[3]
@@ -243,12 +244,12 @@ def missed(number: int, scale: float, state: State, problem: Problem) -> float:
     return error
 
 
-@njit(cache=True, **ALLOCATING)
+@njit(cache=True, **INTERNAL)
 def shorten(share: float, number: int, state: State) -> None:
     """Take the polynomials of the first `share` of the step as a first guess for a step of that length."""
     work, rule = state[2], state[3]
     q = rule.nodes.size
-    earlier = np.empty((q, q))
+    earlier = work.table
     for i in range(q):
         weights_at(share * rule.nodes[i], rule, earlier[i])
     column = work.scratch[0]

@@ -22,7 +22,7 @@ from numba import njit
 from shallowflow.arrays import Bools, Floats, Ints
 from shallowflow.kernels.collocation import NODES, Rule, chebyshev_rule
 from shallowflow.kernels.cone_forces import Forces, new_forces
-from shallowflow.kernels.cone_geometry import ALLOCATING, Samples, Walls
+from shallowflow.kernels.cone_geometry import INTERNAL, Samples, Walls
 from shallowflow.kernels.cone_heap import Indices
 
 
@@ -67,7 +67,8 @@ class Work(NamedTuple):
     distance can fall between nodes; active (3C,): a list of groups; is_active (3C,); entries (3C + 2,): when
     a group got its first neuron; reach (4C,): clocks at the end of the step; due (4C,): 0, 1, or 2 if all
     neurons of a slot must be looked at; rest (4C,): the lowest key of those that need not; seen (2C,): walls
-    approached in the step; scratch (5, q): values in passing; here: the forces at one time.
+    approached in the step; scratch (6, q), table (q, q): values in passing;
+    here: the forces at one time.
     """
 
     phi: Floats
@@ -86,6 +87,7 @@ class Work(NamedTuple):
     rest: Floats
     seen: Ints
     scratch: Floats
+    table: Floats
     here: Forces
 
 
@@ -103,7 +105,7 @@ class Moves(NamedTuple):
 
 
 State = tuple[Neurons, Groups, Work, Rule]
-VALUES, SLOPES, WEIGHTS, MATRIX, VECTOR = range(5)
+VALUES, SLOPES, WEIGHTS, MATRIX, VECTOR, MOMENT = range(6)
 """The rows of `scratch`."""
 PLAIN, TWO_VALUED = 0, 1
 UNSETTLED, FULL = -1, -2
@@ -140,7 +142,8 @@ def new_state(width: int, cones: int, points: int) -> State:
         np.zeros(4 * cones, np.int64),
         np.zeros(4 * cones),
         np.zeros(2 * cones, np.int64),
-        np.zeros((5, q)),
+        np.zeros((6, q)),
+        np.zeros((q, q)),
         new_forces(cones, points),
     )
     return neurons, table, work, chebyshev_rule()
@@ -160,13 +163,13 @@ def rays_of(walls: Walls) -> Floats:
     return np.ascontiguousarray(np.column_stack([units[:, 1], -units[:, 0]]))
 
 
-@njit(cache=True, **ALLOCATING)
+@njit(cache=True, **INTERNAL)
 def group_of(slot: int, cones: int) -> int:
     """Return the group of a slot."""
     return slot // 2 if slot < 2 * cones else slot - cones
 
 
-@njit(cache=True, **ALLOCATING)
+@njit(cache=True, **INTERNAL)
 def slot_of(group: int, outer: float, cones: int) -> int:
     """Return the slot of a neuron of a group with this outer weight."""
     if group < cones:
@@ -174,25 +177,25 @@ def slot_of(group: int, outer: float, cones: int) -> int:
     return group + cones
 
 
-@njit(cache=True, **ALLOCATING)
+@njit(cache=True, **INTERNAL)
 def sliding_group(wall: int, outer: float, cones: int) -> int:
     """Return the group that slides along a wall with this sign of a."""
     return cones + 2 * wall + (1 if outer < 0.0 else 0)
 
 
-@njit(cache=True, **ALLOCATING)
+@njit(cache=True, **INTERNAL)
 def resting_group(outer: float, cones: int) -> int:
     """Return the group of neurons at w = 0 with this sign of a."""
     return 3 * cones + (1 if outer < 0.0 else 0)
 
 
-@njit(cache=True, **ALLOCATING)
+@njit(cache=True, **INTERNAL)
 def sign_of(group: int, cones: int) -> float:
     """Return the sign of a in a group of sliding or resting neurons."""
     return -1.0 if (group - cones) % 2 else 1.0
 
 
-@njit(cache=True, **ALLOCATING)
+@njit(cache=True, **INTERNAL)
 def normal_force(forces: Floats, cone: int, wall: int, walls: Walls) -> float:
     """Return <D_cone, n> with the unit normal of a wall that points counter-clockwise."""
     n = walls.normals[wall]

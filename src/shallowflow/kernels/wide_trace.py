@@ -24,7 +24,7 @@ from numba import njit
 
 from shallowflow.arrays import Floats
 from shallowflow.kernels.collocation import NEVER, first_zero, value_at, weights_at
-from shallowflow.kernels.cone_geometry import ALLOCATING, Walls
+from shallowflow.kernels.cone_geometry import INTERNAL, Walls
 from shallowflow.kernels.cone_groups import present, referred
 from shallowflow.kernels.wide_picard import activate, boost
 from shallowflow.kernels.wide_state import (
@@ -50,7 +50,7 @@ KINK = 0.01
 """What the polynomial of degree q - 1 misses of a kink, as a share of its slope's jump."""
 
 
-@njit(cache=True, **ALLOCATING)
+@njit(cache=True, **INTERNAL)
 def uniform(neuron: int) -> float:
     """Return a number in (0, 1) that depends on the neuron's number only (SplitMix64)."""
     z = np.uint64(neuron) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(0x9E3779B97F4A7C15)
@@ -60,7 +60,7 @@ def uniform(neuron: int) -> float:
     return (float(z >> np.uint64(11)) + 0.5) / 9007199254740992.0
 
 
-@njit(cache=True, **ALLOCATING)
+@njit(cache=True, **INTERNAL)
 def set_facets(cone: int, length: float, state: State, walls: Walls) -> None:
     """Set the distances to a cone's walls at the nodes as functionals of θ at the start of the step."""
     work, rule = state[2], state[3]
@@ -78,7 +78,7 @@ def set_facets(cone: int, length: float, state: State, walls: Walls) -> None:
         work.dips[cone, side] = length * steepest * gap * 2.0 * size + NOISE
 
 
-@njit(cache=True, **ALLOCATING)
+@njit(cache=True, **INTERNAL)
 def _cone_exit(
     cone: int, psi: Floats, start: float, length: float, state: State, walls: Walls
 ) -> tuple[float, int]:
@@ -108,7 +108,7 @@ def _cone_exit(
     return when, through
 
 
-@njit(cache=True, **ALLOCATING)
+@njit(cache=True, **INTERNAL)
 def patience(along: float, outer: float) -> float:
     """Return how far -σΛ may advance before ω or a of a sliding neuron vanishes: artanh of their ratio."""
     small, large = abs(along), abs(outer)
@@ -119,7 +119,7 @@ def patience(along: float, outer: float) -> float:
     return atanh(small / large)
 
 
-@njit(cache=True, **ALLOCATING)
+@njit(cache=True, **INTERNAL)
 def _slide_exit(
     group: int, psi: Floats, start: float, length: float, state: State, problem: Problem
 ) -> float:
@@ -142,7 +142,7 @@ def _slide_exit(
     return first_zero(start, values, slopes, NOISE, rule)
 
 
-@njit(cache=True, **ALLOCATING)
+@njit(cache=True, **INTERNAL)
 def phi_at(share: float, group: int, state: State, problem: Problem, weights: Floats, p: Floats) -> None:
     """Set p (9,) to Φ of a group at a share of the step; weights as from `weights_at`."""
     work = state[2]
@@ -158,7 +158,7 @@ def phi_at(share: float, group: int, state: State, problem: Problem, weights: Fl
             p[k] += weights[i] * work.phi[group, i, k]
 
 
-@njit(cache=True, **ALLOCATING)
+@njit(cache=True, **INTERNAL)
 def force_at(cone: int, weights: Floats, forces: Floats) -> tuple[float, float]:
     """Return D of a cone at the share that the weights belong to."""
     f0, f1 = 0.0, 0.0
@@ -168,7 +168,7 @@ def force_at(cone: int, weights: Floats, forces: Floats) -> tuple[float, float]:
     return f0, f1
 
 
-@njit(cache=True, **ALLOCATING)
+@njit(cache=True, **INTERNAL)
 def downhill(sign: float, forces: Floats, rest: float, problem: Problem) -> tuple[int, int]:
     """Return where a neuron at w = 0 goes, by the steepest of its ways, and how many it has (0: it rests).
 
@@ -199,7 +199,7 @@ def downhill(sign: float, forces: Floats, rest: float, problem: Problem) -> tupl
     return best, ways
 
 
-@njit(cache=True, **ALLOCATING)
+@njit(cache=True, **INTERNAL)
 def _meets_wall(
     cone: int, through: int, theta: Floats, weights: Floats, state: State, problem: Problem
 ) -> tuple[int, float]:
@@ -232,7 +232,7 @@ def _meets_wall(
     return sliding_group(wall, theta[2], cones), kink
 
 
-@njit(cache=True, **ALLOCATING)
+@njit(cache=True, **INTERNAL)
 def _ends_sliding(
     j: int, group: int, theta: Floats, weights: Floats, rest: float, state: State, problem: Problem
 ) -> tuple[int, int, float]:
@@ -248,7 +248,7 @@ def _ends_sliding(
     kink = problem.loss[1] * problem.loss[2] * size * abs(f0 * e0 + f1 * e1) / walls.normals[wall, 2]
     if abs(along) < abs(theta[2]):
         theta[0], theta[1] = 0.0, 0.0
-        now = np.empty((cones, 2))
+        now = state[2].here.forces
         for c in range(cones):
             now[c, 0], now[c, 1] = force_at(c, weights, forces)
         target, ways = downhill(sign, now, rest, problem)
@@ -262,7 +262,7 @@ def _ends_sliding(
     return (wall if uniform(j) < share else before), TWO_VALUED, kink
 
 
-@njit(cache=True, **ALLOCATING)
+@njit(cache=True, **INTERNAL)
 def trace(
     j: int,
     group: int,
