@@ -34,14 +34,14 @@ MOMENTS = 20
 def theorem_2(
     network: ReLUNetwork | LogScaledNetwork,
     dataset: Dataset,
-    trajectory: Trajectory | Sequence[Trajectory] | None = None,
+    trajectories: Trajectory | Sequence[Trajectory] | None = None,
     *,
     limit: SaddleToSaddle | None = None,
     margin: float = 0.05,
 ) -> Certificate:
     """Certify that the accelerated flow tends to the jump process, uniformly off its jumps, as α → 0.
 
-    trajectory: one flow or several, from different scales; limit: the process they are compared with;
+    trajectories: one flow or several, from different scales; limit: the process they are compared with;
     margin: accelerated time left out on both sides of a jump. Distances are those of all parameters,
     Euclidean.
     """
@@ -52,7 +52,7 @@ def theorem_2(
             "Assumption 4 (ii): jumps without a unique neuron", None if ties is None else ties == 0, ties, 0
         )
     )
-    runs = [trajectory] if isinstance(trajectory, Trajectory) else list(trajectory or ())
+    runs = [trajectories] if isinstance(trajectories, Trajectory) else list(trajectories or ())
     if limit is None or not runs:
         promises = [Promise("off the jumps the flow's distance from the limit process falls to 0 with α")]
     else:
