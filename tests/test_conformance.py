@@ -43,8 +43,6 @@ PROBLEMS: dict[type[Network], tuple[Network, sf.Dataset]] = {
     ),
 }
 TRAINED: dict[str, type[Network]] = {
-    "weak_interaction": sf.ReLUNetwork,
-    "incremental": sf.ReLUNetwork,
     "plateau": sf.KnotNetwork,
     "early_alignment": sf.ReLUNetwork,
     "incremental": sf.LogScaledNetwork,
