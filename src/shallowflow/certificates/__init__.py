@@ -11,9 +11,11 @@ from shallowflow.certificates import (
     early_alignment,
     early_alignment_verdict,
     incremental,
+    incremental_verdict,
     plateau,
     plateau_verdict,
     two_timescale,
+    two_timescale_verdict,
     weak_interaction,
     weak_interaction_collapse,
     weak_interaction_groups,
@@ -54,7 +56,9 @@ CERTIFICATES: dict[str, Callable[..., Certificate]] = {
 }
 
 VERDICTS: dict[str, Callable[[Question], Verdict]] = {
+    "two_timescale": two_timescale_verdict.verdict,
     "early_alignment": early_alignment_verdict.verdict,
+    "incremental": incremental_verdict.verdict,
     "weak_interaction": weak_interaction_verdict.verdict,
     "plateau": plateau_verdict.verdict,
 }
