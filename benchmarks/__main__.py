@@ -11,6 +11,7 @@ BENCHMARKS = (
     "anls",
     "curve_fitting",
     "cone_descent",
+    "wide_flow",
     "studies",
     "experiment_costs",
 )

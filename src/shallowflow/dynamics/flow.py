@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeGuard, TypeVar
 
 from shallowflow.arrays import non_negative, one_of, positive
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.driver import Progress
-from shallowflow.dynamics.flow_recorder import FlowRecorder, PathRecorder, Segments, dense_record
+from shallowflow.dynamics.flow_recorder import FlowRecorder, Segments, dense_record
+from shallowflow.dynamics.group_recorder import GroupRecorder
 from shallowflow.dynamics.outcome import Outcome
 from shallowflow.dynamics.problem import check_problem, checked_loss, checked_record, checked_square_loss
 from shallowflow.dynamics.record import Record
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.errors import InvalidInputError
-from shallowflow.models.loss import Loss, SquareLoss
+from shallowflow.models.loss import LogisticLoss, Loss, SquareLoss
 from shallowflow.models.networks import (
     AdditiveStepNetwork,
     KnotNetwork,
@@ -26,7 +27,14 @@ from shallowflow.models.networks import (
 if TYPE_CHECKING:
     from shallowflow.dynamics.engines.log_flow import LogFlow
 
-ENGINES = ("auto", "dense", "stages")
+ENGINES = ("auto", "dense", "stages", "cones")
+WIDE_FROM = 2_000
+"""Neurons from which the engine by cones is faster than the dense one, even if it has to be compiled."""
+
+Passed = TypeVar("Passed")
+Passed_co = TypeVar("Passed_co", covariant=True)
+Passed_contra = TypeVar("Passed_contra", contravariant=True)
+"""What an engine hands to its recorder: `Segments`, or `GroupStep`."""
 
 
 class FlowEngine(Protocol):
@@ -45,6 +53,47 @@ class FlowEngine(Protocol):
 
     def statistics(self) -> dict[str, float | int | str]:
         """Return what the engine counted."""
+        ...
+
+
+class Stepping(Protocol[Passed_co]):
+    """What every flow engine can do, whatever it hands to its recorder."""
+
+    time: float
+
+    def advance(self, until: float) -> Passed_co:
+        """Advance by some steps, not beyond `until`."""
+        ...
+
+    def verdict(self) -> Outcome | None:
+        """Return why the run must end here, or None while it can go on."""
+        ...
+
+
+class FlowRecording(Protocol[Passed_contra]):
+    """What the flow needs of a recorder."""
+
+    loss: float
+
+    @property
+    def full(self) -> bool:
+        """Whether the record's limit is reached."""
+        ...
+
+    def target(self, until: float) -> float:
+        """Return the time at which the engine must stop at the latest."""
+        ...
+
+    def add(self, passed: Passed_contra, /) -> None:
+        """Take what an engine has just passed through."""
+        ...
+
+    def note_end(self) -> None:
+        """Record the loss at the time reached."""
+        ...
+
+    def memory_outcome(self) -> Outcome:
+        """Return the outcome of a run that was stopped because the record was full."""
         ...
 
 
@@ -68,9 +117,10 @@ def gradient_flow(
     neuron is released when it is pulled off faster than some 10 tolerances per unit of time. The run ends
     early, converged, when ‖∇L‖ ≤ `stop`. By default the whole path is kept, one polynomial per step (networks
     too large for that: 200 snapshots). Engines: "dense" for every network and loss; "stages", O(width) per
-    step and fit for stiff problems, for a `KnotNetwork` and the square loss; "auto" takes the faster one. The
-    networks of steps have smooth activations and no events. (Against a target instead of data:
-    `population_flow`.)
+    step and fit for stiff problems, for a `KnotNetwork` and the square loss; "cones" for a `ReLUNetwork` on
+    inputs of dimension 2, at a cost that between events does not grow with the width; "auto" takes the
+    faster one. The networks of steps have smooth activations and no events. (Against a target instead of
+    data: `population_flow`.)
 
     A `LogScaledNetwork` on orthonormal inputs (square loss, epsilon 1, ‖w_j‖ ≤ |a_j|) may start at any scale:
     plateaus are leapt over in closed form, the path is read by making steps again, and `tolerance` is
@@ -101,8 +151,16 @@ def gradient_flow(
             until, checked_record(record, Record.every(1)), progress
         )
 
+    options = (speed, epsilon, tolerance, stop)
+    if _by_cones(network, engine) and isinstance(loss, SquareLoss | LogisticLoss):
+        from shallowflow.dynamics.engines.wide_flow import WideFlow
+
+        wide = WideFlow(network, dataset, loss, *options)
+        steps = GroupRecorder(network, dataset, loss, checked_record(record, Record.every(1)), until)
+        outcome = integrate(wide, steps, until, progress)
+        return steps.trajectory(outcome, {"engine": wide.name, **wide.statistics()}, wide.geometry())
     recorder = FlowRecorder(network, dataset, loss, checked_record(record, dense_record(network)), until)
-    runner = _engine(engine, network, dataset, loss, (speed, epsilon, tolerance, stop))
+    runner = _engine(engine, network, dataset, loss, options)
     outcome = integrate(runner, recorder, until, progress)
     return recorder.trajectory(outcome, {"engine": runner.name, **runner.statistics()})
 
@@ -114,6 +172,17 @@ def _log_flow(
     from shallowflow.dynamics.engines.log_flow import LogFlow
 
     return LogFlow(network, dataset, checked_square_loss(loss, SquareLoss()), speed, tolerance)
+
+
+def _by_cones(network: Network, name: str) -> TypeGuard[ReLUNetwork]:
+    """Whether the engine by cones is asked for, or fits and pays."""
+    fits = isinstance(network, ReLUNetwork) and network.dimension == 2
+    if name == "cones" and not fits:
+        raise InvalidInputError(
+            f"engine: 'cones' needs a ReLUNetwork on inputs of dimension 2, got {type(network).__name__} "
+            f"on dimension {network.dimension}"
+        )
+    return name == "cones" or (name == "auto" and fits and network.width >= WIDE_FROM)
 
 
 def _engine(
@@ -144,10 +213,15 @@ def _engine(
     return DenseFlow(network, gates, *options)
 
 
-def integrate(engine: FlowEngine, recorder: PathRecorder, until: float, progress: Progress | None) -> Outcome:
+def integrate(
+    engine: Stepping[Passed],
+    recorder: FlowRecording[Passed],
+    until: float,
+    progress: Progress | None,
+) -> Outcome:
     """Let the engine run to `until`, or to the end of its means."""
     while engine.time < until:
-        recorder.add(engine.advance(until))
+        recorder.add(engine.advance(recorder.target(until)))
         if progress:
             progress(engine.time / until)
         verdict = engine.verdict()

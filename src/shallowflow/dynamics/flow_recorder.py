@@ -27,6 +27,15 @@ def dense_record(network: Network) -> Record:
     return Record.geometric()
 
 
+def memory_outcome(record: Record, time: float) -> Outcome:
+    """Return the outcome of a run that was stopped at a time because its record was full."""
+    return Outcome(
+        "memory",
+        f"the record reached its limit of {record.max_bytes / 1e9:.3g} GB at t = {time:.6g}.",
+        "record=Record.at(times), Record.geometric(), or a larger max_bytes.",
+    )
+
+
 @dataclass(frozen=True)
 class Segments:
     """Smooth pieces of a flow: times (s+1,), θ at the Lobatto nodes of each (s, q, P), events on the way."""
@@ -59,11 +68,11 @@ class PathRecorder:
 
     def memory_outcome(self) -> Outcome:
         """Return the outcome of a run that was stopped because the record was full."""
-        return Outcome(
-            "memory",
-            f"the record reached its limit of {self._record.max_bytes / 1e9:.3g} GB at t = {self._end:.6g}.",
-            "record=Record.at(times), Record.geometric(), or a larger max_bytes.",
-        )
+        return memory_outcome(self._record, self._end)
+
+    def target(self, until: float) -> float:
+        """Return the time at which the next segment must end at the latest."""
+        return until
 
     def add(self, segments: Segments) -> None:
         """Take what an engine has just passed through."""

@@ -4,7 +4,7 @@ A path flattens the parameters of a network into one vector θ ∈ R^P (in the o
 `Snapshots` keeps θ at recorded times; `Polynomials` keeps one polynomial per step of an integrator, as its
 values at the Chebyshev–Lobatto nodes of the step, so that the path can be read at any time at the
 integrator's own accuracy. `dynamics.replayed.Replayed` keeps the state at the ends of steps and makes a step
-again to read in between.
+again to read in between; `GroupPath` keeps wide networks by groups of neurons.
 """
 
 from __future__ import annotations
@@ -14,7 +14,11 @@ from typing import TYPE_CHECKING, ClassVar, Union
 
 import numpy as np
 
-from shallowflow.arrays import Floats, FrozenArrays, real
+from shallowflow.arrays import Floats, FrozenArrays
+from shallowflow.dynamics.group_path import GroupPath
+from shallowflow.dynamics.nodes import lobatto_nodes as lobatto_nodes
+from shallowflow.dynamics.nodes import lobatto_weights as lobatto_weights
+from shallowflow.dynamics.nodes import within as within
 from shallowflow.errors import InvalidInputError
 from shallowflow.models.networks import Network
 
@@ -95,34 +99,7 @@ class Polynomials(FrozenArrays):
         return np.concatenate([self.values[:, 0], self.values[-1:, -1]])
 
 
-Path = Union[Snapshots, Polynomials, "Replayed"]
-
-
-def lobatto_nodes(count: int) -> Floats:
-    """Return the Chebyshev–Lobatto nodes (1 − cos(πk/(q−1)))/2 of [0, 1]."""
-    return 0.5 * (1.0 - np.cos(np.pi * np.arange(count) / (count - 1)))
-
-
-def lobatto_weights(share: float, count: int) -> Floats:
-    """Return the Lagrange weights at `share` ∈ [0, 1] by the barycentric formula: p = weights @ values."""
-    gaps = share - lobatto_nodes(count)
-    hit = np.flatnonzero(np.abs(gaps) < 1e-15)
-    if hit.size:
-        return np.asarray(np.arange(count) == hit[0], dtype=np.float64)
-    signs = (-1.0) ** np.arange(count)
-    signs[[0, -1]] *= 0.5
-    terms: Floats = signs / gaps
-    return terms / float(terms.sum())
-
-
-def within(time: float, times: Floats) -> float:
-    """Return a time checked to lie inside the recorded interval (up to rounding)."""
-    time = real(time, "t")
-    first, last = float(times[0]), float(times[-1])
-    slack = 1e-12 * max(abs(first), abs(last))
-    if not first - slack <= time <= last + slack:
-        raise InvalidInputError(f"t: must lie in [{first:g}, {last:g}], got {time:g}")
-    return min(max(time, first), last)
+Path = Union[Snapshots, Polynomials, GroupPath, "Replayed"]
 
 
 def snapshots(template: Network, times: list[float], values: list[Floats], *, sparse: bool) -> Snapshots:

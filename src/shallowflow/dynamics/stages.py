@@ -171,7 +171,7 @@ def _spells(path: Path, x: Floats, slack: float) -> list[Floats]:
     """Return, for each stage, its start, the path's own times inside it, and its end."""
     width = len(path.template.parameters["outer"])
     if not isinstance(path, Polynomials):
-        found = _signatures(path.values[:, :width], x, slack)
+        found = _signatures(path.recorded()[:, :width], x, slack)
         return list(np.split(path.times, 1 + np.flatnonzero(np.any(found[1:] != found[:-1], axis=1))))
 
     def pattern(time: float) -> Ints:

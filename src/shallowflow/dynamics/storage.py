@@ -18,10 +18,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shallowflow.arrays import Floats, positive, vector
 from shallowflow.data.dataset import Dataset
+from shallowflow.dynamics import group_storage
+from shallowflow.dynamics.group_path import GroupPath
 from shallowflow.dynamics.outcome import Event, Outcome
+from shallowflow.dynamics.path import Path as NetworkPath
 from shallowflow.dynamics.path import Polynomials, Snapshots, flatten, unflatten
 from shallowflow.dynamics.replayed import Replayed
 from shallowflow.dynamics.trajectory import Trajectory
@@ -34,6 +38,8 @@ VERSION = 1
 ARRAYS = ("times", "losses", "path_times", "path_values")
 REPLAY_ARRAYS = ("path_start", "path_inputs", "path_targets")
 """What a replayed path needs besides: its first network, and the problem."""
+MORE_ARRAYS = {Replayed.kind: REPLAY_ARRAYS, GroupPath.kind: group_storage.ARRAYS}
+"""The arrays that paths of some kinds need besides those of every file."""
 BROKEN = (
     zipfile.BadZipFile,
     struct.error,
@@ -61,15 +67,16 @@ def save(trajectory: Trajectory, path: Path) -> None:
         },
         "path": trajectory.path.kind,
         "sparse": getattr(trajectory.path, "sparse", False),
+        "root": getattr(trajectory.path, "root", 1.0),
         "events": [[e.time, e.kind, e.neuron, e.point] for e in trajectory.events],
         "outcome": [trajectory.outcome.status, trajectory.outcome.message, trajectory.outcome.advice],
         "statistics": dict(trajectory.statistics),
     }
-    arrays = {
+    arrays: dict[str, NDArray[Any]] = {
         "times": trajectory.times,
         "losses": trajectory.losses,
         "path_times": trajectory.path.times,
-        "path_values": trajectory.path.values,
+        **_values(trajectory.path),
     }
     if isinstance(trajectory.path, Replayed):
         replayed = trajectory.path
@@ -93,11 +100,22 @@ def load(path: Path) -> Trajectory:
         raise FileFormatError(f"{path}: is not a whole shallowflow trajectory file: {what}") from error
 
 
+def _values(path: NetworkPath) -> dict[str, NDArray[Any]]:
+    if isinstance(path, GroupPath):
+        return {"path_values": flatten(path.template)[None], **group_storage.stored(path)}
+    return {"path_values": path.values}
+
+
+def _names(kind: str) -> tuple[str, ...]:
+    """Return the arrays that a file with a path of this kind holds."""
+    return ARRAYS + MORE_ARRAYS.get(kind, ())
+
+
 def _constants(network: Network) -> dict[str, float]:
     return {k: v for k, v in network.__dict__.items() if k not in network.PARAMETERS}
 
 
-def _write(file: Any, header: Mapping[str, Any], arrays: Mapping[str, Floats]) -> None:
+def _write(file: Any, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr("header.json", json.dumps(header))
         for name in arrays:
@@ -105,13 +123,12 @@ def _write(file: Any, header: Mapping[str, Any], arrays: Mapping[str, Floats]) -
                 np.lib.format.write_array(member, np.ascontiguousarray(arrays[name]), allow_pickle=False)
 
 
-def _read(path: Path) -> tuple[dict[str, Any], dict[str, Floats]]:
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     with zipfile.ZipFile(path) as archive:
         members = archive.infolist()
-        replayed = any(member.filename == f"{REPLAY_ARRAYS[0]}.npy" for member in members)
-        names = ARRAYS + REPLAY_ARRAYS if replayed else ARRAYS
-        expected = {"header.json", *(f"{name}.npy" for name in names)}
-        if {m.filename for m in members} != expected or len(members) != len(expected):
+        found = {member.filename for member in members}
+        held = [{"header.json", *(f"{name}.npy" for name in _names(kind))} for kind in ("", *MORE_ARRAYS)]
+        if found not in held or len(members) != len(found):
             raise FileFormatError("it holds other members than a trajectory has")
         if any(member.compress_type != zipfile.ZIP_STORED for member in members):
             raise FileFormatError("its members are compressed")
@@ -120,27 +137,31 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Floats]]:
             raise FileFormatError("its header is not a trajectory's")
         if header.get("version") != VERSION:
             raise FileFormatError(f"its version is {header.get('version')!r}, this program reads {VERSION}")
+        names = _names(str(header.get("path")))
+        if len(found) != 1 + len(names):
+            raise FileFormatError("its members do not fit the kind of its path")
         return header, {name: _array(archive.read(f"{name}.npy"), name) for name in names}
 
 
-def _array(content: bytes, name: str) -> Floats:
+def _array(content: bytes, name: str) -> NDArray[Any]:
     stream = io.BytesIO(content)
     if np.lib.format.read_magic(stream) != (1, 0):
         raise FileFormatError(f"{name} is an array of an unknown version")
     shape, fortran_order, dtype = np.lib.format.read_array_header_1_0(stream)
-    if dtype != np.float64 or fortran_order:
-        raise FileFormatError(f"{name} must be float64 in C order, got {dtype}")
-    array = np.frombuffer(content, dtype=np.float64, offset=stream.tell())
+    kind = np.dtype(np.int64 if name in group_storage.INTEGERS else np.float64)
+    if dtype != kind or fortran_order:
+        raise FileFormatError(f"{name} must be {kind} in C order, got {dtype}")
+    array = np.frombuffer(content, dtype=kind, offset=stream.tell())
     if array.size != math.prod(shape):
         raise FileFormatError(f"{name} has {array.size} entries instead of shape {shape}")
     return array.reshape(shape)
 
 
-def _assemble(header: dict[str, Any], arrays: dict[str, Floats]) -> Trajectory:
+def _assemble(header: dict[str, Any], arrays: dict[str, Any]) -> Trajectory:
     times, values = arrays["path_times"], arrays["path_values"]
     first = arrays.get("path_start", values.reshape(-1, values.shape[-1])[0])
     network = unflatten(_template(header["network"], first.size), first)
-    path: Snapshots | Polynomials | Replayed
+    path: NetworkPath
     if (header["path"] == Replayed.kind) != ("path_start" in arrays):
         raise FileFormatError("its members do not fit the kind of its path")
     if header["path"] == Replayed.kind:
@@ -151,6 +172,9 @@ def _assemble(header: dict[str, Any], arrays: dict[str, Floats]) -> Trajectory:
     elif header["path"] == Polynomials.kind:
         _check_shape("path_values", values, (len(times) - 1, *values.shape[1:2], values.shape[-1]))
         path = Polynomials(network, times, values)
+    elif header["path"] == GroupPath.kind:
+        _check_shape("path_values", values, (1, values.shape[-1]))
+        path = group_storage.assembled(network, times, arrays, header["root"])
     else:
         raise FileFormatError(f"its path is of unknown kind {header['path']!r}")
     if header["path"] == Polynomials.kind and values.shape[1] < 2:

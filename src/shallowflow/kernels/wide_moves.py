@@ -1,0 +1,297 @@
+"""Which neurons must be looked at in a step, what they do, and when the step must end early.
+
+Every neuron has a key: as long as its slot's clock is below it, nothing can happen to the neuron. In a cone
+clocks and keys are those of `cone_certificate`, for the flow: the clock advances by
+∫ max(max_n max(0, -σ<D, n>), |D|/R) dt. For a sliding group the clock is -σΛ, and keys are exact. Between
+events nobody is due and a step does not depend on the number of neurons.
+
+A step ends early where a heavy neuron meets a wall, where a whole sliding group is pulled off its wall, and
+where resting neurons find a way downhill.
+"""
+
+from __future__ import annotations
+
+from math import inf, sqrt
+
+from numba import njit
+
+from shallowflow.arrays import Floats
+from shallowflow.kernels.collocation import NEVER, first_zero, weights_at
+from shallowflow.kernels.cone_certificate import RATIO, approached, approaches
+from shallowflow.kernels.cone_geometry import INTERNAL
+from shallowflow.kernels.cone_groups import present
+from shallowflow.kernels.wide_picard import solve
+from shallowflow.kernels.wide_state import (
+    SLOPES,
+    UNSETTLED,
+    VALUES,
+    VECTOR,
+    WEIGHTS,
+    Moves,
+    Problem,
+    State,
+    group_of,
+    normal_force,
+    resting_group,
+    sign_of,
+)
+from shallowflow.kernels.wide_trace import downhill, force_at, set_facets, trace
+
+MARGIN = 1.02
+"""Clocks are advanced by so much more than the nodes say."""
+MOST_PASSES = 8
+BISECTIONS = 50
+
+
+@njit(cache=True, **INTERNAL)
+def set_reach(number: int, length: float, state: State, problem: Problem) -> bool:
+    """Set where all clocks will be at the end of the step; return whether any neuron is due."""
+    _, groups, work, rule = state
+    cones, q = problem.rays.shape[0], rule.nodes.size
+    work.due[:] = 0
+    any_due = False
+    for at in range(number):
+        g = work.active[at]
+        if groups.counts[g] == 0:
+            continue
+        for b in range(2 if g < cones else 1):
+            slot = 2 * g + b if g < cones else g + cones
+            if g < cones:
+                advance = length * _cone_advance(g, b, state, problem)
+                due = 2 if work.seen[slot] & ~groups.bits[slot] else 0
+            else:
+                sign, most, least = sign_of(g, cones), 0.0, 0.0
+                for i in range(q):
+                    most = max(most, -sign * work.turns[g, i])
+                    least = min(least, -sign * work.turns[g, i])
+                advance, due = most + (MARGIN - 1.0) * (most - least), 0
+            work.reach[slot] = groups.clocks[slot] + advance
+            if due == 0 and groups.lowest[slot] < work.reach[slot]:
+                due = 1
+            work.due[slot] = due
+            any_due = any_due or due > 0
+    return any_due
+
+
+@njit(cache=True, **INTERNAL)
+def _cone_advance(cone: int, b: int, state: State, problem: Problem) -> float:
+    """Return the advance of a cone's clock per length of the step, and note the walls approached."""
+    work, rule = state[2], state[3]
+    sign = -1.0 if b else 1.0
+    total, before, bits = 0.0, 0.0, 0
+    for i in range(rule.nodes.size):
+        f = work.forces[i, cone]
+        first, last = approaches(f, cone, problem.walls)
+        rate = max(-sign * first, -sign * last, sqrt(f[0] * f[0] + f[1] * f[1]) / RATIO)
+        bits |= approached(first, last, sign)
+        if i > 0:
+            total += max(rate, before) * (rule.nodes[i] - rule.nodes[i - 1])
+        before = rate
+    work.seen[2 * cone + b] = bits
+    return MARGIN * total
+
+
+@njit(cache=True, **INTERNAL)
+def list_due(state: State, problem: Problem) -> int:
+    """List the neurons that are due; return how many they are."""
+    neurons, _, work, _ = state
+    cones, number = problem.rays.shape[0], 0
+    work.rest[:] = inf
+    for j in range(neurons.slot.size):
+        slot = neurons.slot[j]
+        if slot >= 4 * cones or work.due[slot] == 0:
+            continue
+        if work.due[slot] == 2 or neurons.key[j] < work.reach[slot]:
+            neurons.list[number] = j
+            number += 1
+        else:
+            work.rest[slot] = min(work.rest[slot], neurons.key[j])
+    return number
+
+
+@njit(cache=True, **INTERNAL)
+def follow(
+    due: int,
+    number: int,
+    length: float,
+    limits: tuple[float, float],
+    moves: Moves,
+    state: State,
+    problem: Problem,
+) -> tuple[int, int, float]:
+    """Trace all due neurons; return the numbers of moves and of active groups, and where to cut the step."""
+    neurons, groups, work, _ = state
+    cones = problem.rays.shape[0]
+    for at in range(number):
+        if work.active[at] < cones:
+            set_facets(work.active[at], length, state, problem.walls)
+    count, cut = 0, NEVER
+    psi = work.scratch[VECTOR]
+    for i in range(due):
+        j = neurons.list[i]
+        group = group_of(neurons.slot[j], cones)
+        psi[0], psi[1], psi[2] = present(groups.propagators[group], neurons.theta[j])
+        count, number, heavy = trace(j, group, psi, length, limits, count, number, moves, state, problem)
+        cut = min(cut, heavy)
+        if count < 0:
+            return count, number, cut
+    return count, number, cut
+
+
+@njit(cache=True, **INTERNAL)
+def _movers_first(traced: int, count: int, moves: Moves, state: State) -> int:
+    """Put the neurons that moved first in the list of those traced; return how many they are."""
+    listed = state[0].list
+    movers, at = 0, 0
+    for i in range(traced):
+        j = listed[i]
+        if at < count and moves.neuron[at] == j:
+            listed[i], listed[movers] = listed[movers], j
+            movers += 1
+            while at < count and moves.neuron[at] == j:
+                at += 1
+    return movers
+
+
+@njit(cache=True, **INTERNAL)
+def account(count: int, number: int, moves: Moves, state: State, problem: Problem) -> None:
+    """Let the second moments of the groups follow the moves within the step."""
+    neurons, groups, work, rule = state
+    cones, q = problem.rays.shape[0], rule.nodes.size
+    for at in range(number):
+        work.extra[work.active[at], :, :] = 0.0
+    psi = work.scratch[VECTOR]
+    for i in range(count):
+        node = 0
+        while node < q and rule.nodes[node] <= moves.share[i]:
+            node += 1
+        if node == q:
+            continue
+        j, left, entered = moves.neuron[i], moves.left[i], moves.entered[i]
+        if i > 0 and moves.neuron[i - 1] == j:
+            psi[:3] = moves.theta[i - 1]
+        else:
+            psi[0], psi[1], psi[2] = present(groups.propagators[left], neurons.theta[j])
+        if left < 3 * cones:
+            _add(work.extra[left, node], psi, -1.0)
+        if entered < 3 * cones:
+            _add(work.extra[entered, node], moves.theta[i], 1.0)
+    for at in range(number):
+        g = work.active[at]
+        for node in range(1, q):
+            for entry in range(6):
+                work.extra[g, node, entry] += work.extra[g, node - 1, entry]
+
+
+@njit(cache=True, **INTERNAL)
+def _add(s: Floats, psi: Floats, sign: float) -> None:
+    at = 0
+    for i in range(3):
+        for j in range(i, 3):
+            s[at] += sign * psi[i] * psi[j]
+            at += 1
+
+
+@njit(cache=True, **INTERNAL)
+def _set_entries(count: int, moves: Moves, state: State) -> None:
+    """Note when every group has its first neuron."""
+    groups, work = state[1], state[2]
+    for g in range(work.entries.size):
+        work.entries[g] = 0.0 if groups.counts[g] > 0 else NEVER
+    for i in range(count):
+        g = moves.entered[i]
+        work.entries[g] = min(work.entries[g], moves.share[i])
+
+
+@njit(cache=True, **INTERNAL)
+def first_release(
+    count: int, number: int, rest: float, moves: Moves, state: State, problem: Problem
+) -> float:
+    """Return when the first sliding group or resting neurons must be released, or `NEVER`."""
+    work, rule = state[2], state[3]
+    cones, q = problem.rays.shape[0], rule.nodes.size
+    _set_entries(count, moves, state)
+    cut = NEVER
+    values, slopes = work.scratch[VALUES], work.scratch[SLOPES]
+    for at in range(number):
+        g = work.active[at]
+        if g < cones or work.entries[g] > 1.0:
+            continue
+        wall, sign = (g - cones) // 2, sign_of(g, cones)
+        for side in range(2):
+            cone = wall if side == 0 else (wall - 1 + cones) % cones
+            away = sign if side == 0 else -sign
+            for i in range(q):
+                values[i] = rest - away * normal_force(work.forces[i], cone, wall, problem.walls)
+            for i in range(q):
+                slopes[i] = 0.0
+                for j in range(q):
+                    slopes[i] += rule.derivative[i, j] * values[j]
+            cut = min(cut, first_zero(work.entries[g], values, slopes, 0.0, rule))
+    for b in range(2):
+        start = work.entries[3 * cones + b]
+        if start <= 1.0:
+            cut = min(cut, _first_downhill(-1.0 if b else 1.0, start, rest, state, problem))
+    return cut
+
+
+@njit(cache=True, **INTERNAL)
+def _first_downhill(sign: float, start: float, rest: float, state: State, problem: Problem) -> float:
+    """Return when neurons at w = 0 first find a way downhill, or `NEVER`."""
+    work, rule = state[2], state[3]
+    cones = problem.rays.shape[0]
+    resting = resting_group(sign, cones)
+    left = start
+    for i in range(rule.nodes.size):
+        right = rule.nodes[i]
+        if right <= start:
+            continue
+        if downhill(sign, work.forces[i], rest, problem)[0] != resting:
+            weights, now = work.scratch[WEIGHTS], work.here.forces
+            for _ in range(BISECTIONS):
+                middle = 0.5 * (left + right)
+                weights_at(middle, rule, weights)
+                for c in range(cones):
+                    now[c, 0], now[c, 1] = force_at(c, weights, work.forces)
+                if downhill(sign, now, rest, problem)[0] != resting:
+                    right = middle
+                else:
+                    left = middle
+            return float(right)
+        left = right
+    return NEVER
+
+
+@njit(cache=True, **INTERNAL)
+def settle_moves(
+    due: int,
+    number: int,
+    length: float,
+    limits: tuple[float, float],
+    aims: tuple[float, float, float],
+    moves: Moves,
+    state: State,
+    problem: Problem,
+) -> tuple[int, int, float]:
+    """Find all moves of the step, and with them its forces, until neither changes the other.
+
+    aims: what sweeps converge to; the change of the pulls that counts as none; the scale of the pulls.
+    Return the numbers of moves and of active groups, and the share at which the step must be cut.
+    """
+    traced = due
+    for _ in range(MOST_PASSES):
+        count, number, cut = follow(traced, number, length, limits, moves, state, problem)
+        if count < 0:
+            return count, number, cut
+        cut = min(cut, first_release(count, number, limits[1], moves, state, problem))
+        if cut <= 1.0 or count == 0:
+            return count, number, cut
+        # A neuron that only now comes to graze a wall is found there at the start of the next step.
+        traced = _movers_first(traced, count, moves, state)
+        account(count, number, moves, state, problem)
+        sweeps, change = solve(number, length, aims[0], aims[2], state, problem)
+        if sweeps == 0:
+            return UNSETTLED, number, cut
+        if change <= aims[1]:
+            return count, number, cut
+    return UNSETTLED, number, NEVER

@@ -1,0 +1,202 @@
+"""The state of a wide flow: neurons by group, and what a step is computed with.
+
+With C = 2L cones (`cone_geometry`) there are 3C groups and two more:
+
+    c              the neurons inside cone c;
+    C + 2r + b     the neurons that slide along wall r, with a ≥ 0 (b = 0) or a < 0 (b = 1);
+    3C + b         the neurons at w = 0, which rest until a direction becomes downhill.
+
+The neurons θ = (w, a) of a group share θ' = M θ, M = [[0, F], [Fᵀ, 0]], with F = D_c inside a cone and
+F = <D, e> e along the ray e of a wall ([early_alignment], the minimal-norm subgradient). Of each only θ̂ is
+stored, θ = P θ̂, and S = Σ θ̂ θ̂ᵀ of the group. Every neuron has a *slot*: 2c + b in cone c, C + g in another
+group g; a slot has a clock, and nothing happens to a neuron while its slot's clock is below its key.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from shallowflow.arrays import Bools, Floats, Ints
+from shallowflow.kernels.collocation import NODES, Rule, chebyshev_rule
+from shallowflow.kernels.cone_forces import Forces, new_forces
+from shallowflow.kernels.cone_geometry import INTERNAL, Samples, Walls
+from shallowflow.kernels.cone_heap import Indices
+
+
+class Problem(NamedTuple):
+    """Data and constants; rays (C, 2): unit vectors e_r along the walls; loss as in `cone_forces`."""
+
+    walls: Walls
+    samples: Samples
+    rays: Floats
+    slope: float
+    loss: tuple[int, float, float]
+
+
+class Neurons(NamedTuple):
+    """θ̂ (m, 3), slot (m,), key (m,), a list of candidates (m,)."""
+
+    theta: Floats
+    slot: Indices
+    key: Floats
+    list: Indices
+
+
+class Groups(NamedTuple):
+    """propagators (3C, 9): P; moments (3C, 12): S and its rounding errors; counts (3C + 2,); clocks (4C,);
+    lowest (4C,): no larger than any key; bits (2C,): walls approached, as in `cone_certificate`.
+    """
+
+    propagators: Floats
+    moments: Floats
+    counts: Ints
+    clocks: Floats
+    lowest: Floats
+    bits: Ints
+
+
+class Work(NamedTuple):
+    """One step: propagators since its start at the nodes, and what follows from them.
+
+    phi (3C, q, 9); turns (3C, q): Λ = ∫ <D, e> of sliding groups; forces (q, C, 2); pulls (q, k); now
+    (3C, 6): S at the start; extra (3C, q, 6): what neurons that moved within the step add to it; facets
+    (C, 2, q, 3): the distance to a cone's walls as functionals of θ at the start; dips (C, 2): how far a
+    distance can fall between nodes; active (3C,): a list of groups; is_active (3C,); entries (3C + 2,): when
+    a group got its first neuron; reach (4C,): clocks at the end of the step; due (4C,): 0, 1, or 2 if all
+    neurons of a slot must be looked at; rest (4C,): the lowest key of those that need not; seen (2C,): walls
+    approached in the step; scratch (6, q), table (q, q): values in passing;
+    here: the forces at one time.
+    """
+
+    phi: Floats
+    turns: Floats
+    forces: Floats
+    pulls: Floats
+    now: Floats
+    extra: Floats
+    facets: Floats
+    dips: Floats
+    active: Ints
+    is_active: Bools
+    entries: Floats
+    reach: Floats
+    due: Ints
+    rest: Floats
+    seen: Ints
+    scratch: Floats
+    table: Floats
+    here: Forces
+
+
+class Moves(NamedTuple):
+    """Changes of group in a step: neuron, share of the step, groups left and entered, θ at the start of the
+    step as the new group would have it, kind (`PLAIN` or `TWO_VALUED`).
+    """
+
+    neuron: Indices
+    share: Floats
+    left: Indices
+    entered: Indices
+    theta: Floats
+    kind: Indices
+
+
+State = tuple[Neurons, Groups, Work, Rule]
+VALUES, SLOPES, WEIGHTS, MATRIX, VECTOR, MOMENT = range(6)
+"""The rows of `scratch`."""
+PLAIN, TWO_VALUED = 0, 1
+UNSETTLED, FULL = -1, -2
+"""In place of a number of moves: they do not settle; the list is full."""
+
+
+def new_state(width: int, cones: int, points: int) -> State:
+    """Return the memory for `width` neurons, none of which has a group yet."""
+    groups, q = 3 * cones, NODES
+    neurons = Neurons(
+        np.empty((width, 3)), np.full(width, 4 * cones, np.int32), np.empty(width), np.empty(width, np.int32)
+    )
+    table = Groups(
+        np.zeros((groups, 9)),
+        np.zeros((groups, 12)),
+        np.zeros(groups + 2, np.int64),
+        np.zeros(4 * cones),
+        np.full(4 * cones, np.inf),
+        np.zeros(2 * cones, np.int64),
+    )
+    work = Work(
+        np.zeros((groups, q, 9)),
+        np.zeros((groups, q)),
+        np.zeros((q, cones, 2)),
+        np.zeros((q, points)),
+        np.zeros((groups, 6)),
+        np.zeros((groups, q, 6)),
+        np.zeros((cones, 2, q, 3)),
+        np.zeros((cones, 2)),
+        np.zeros(groups, np.int64),
+        np.zeros(groups, np.bool_),
+        np.zeros(groups + 2),
+        np.zeros(4 * cones),
+        np.zeros(4 * cones, np.int64),
+        np.zeros(4 * cones),
+        np.zeros(2 * cones, np.int64),
+        np.zeros((6, q)),
+        np.zeros((q, q)),
+        new_forces(cones, points),
+    )
+    return neurons, table, work, chebyshev_rule()
+
+
+def new_moves(capacity: int) -> Moves:
+    """Return the memory for this many moves."""
+    integers = [np.empty(capacity, np.int32) for _ in range(4)]
+    return Moves(
+        integers[0], np.empty(capacity), integers[1], integers[2], np.empty((capacity, 3)), integers[3]
+    )
+
+
+def rays_of(walls: Walls) -> Floats:
+    """Return e_r (C, 2): the normal of wall r turned clockwise by a right angle."""
+    units = walls.normals[:-1, :2] * walls.normals[:-1, 2:]
+    return np.ascontiguousarray(np.column_stack([units[:, 1], -units[:, 0]]))
+
+
+@njit(cache=True, **INTERNAL)
+def group_of(slot: int, cones: int) -> int:
+    """Return the group of a slot."""
+    return slot // 2 if slot < 2 * cones else slot - cones
+
+
+@njit(cache=True, **INTERNAL)
+def slot_of(group: int, outer: float, cones: int) -> int:
+    """Return the slot of a neuron of a group with this outer weight."""
+    if group < cones:
+        return 2 * group + (1 if outer < 0.0 else 0)
+    return group + cones
+
+
+@njit(cache=True, **INTERNAL)
+def sliding_group(wall: int, outer: float, cones: int) -> int:
+    """Return the group that slides along a wall with this sign of a."""
+    return cones + 2 * wall + (1 if outer < 0.0 else 0)
+
+
+@njit(cache=True, **INTERNAL)
+def resting_group(outer: float, cones: int) -> int:
+    """Return the group of neurons at w = 0 with this sign of a."""
+    return 3 * cones + (1 if outer < 0.0 else 0)
+
+
+@njit(cache=True, **INTERNAL)
+def sign_of(group: int, cones: int) -> float:
+    """Return the sign of a in a group of sliding or resting neurons."""
+    return -1.0 if (group - cones) % 2 else 1.0
+
+
+@njit(cache=True, **INTERNAL)
+def normal_force(forces: Floats, cone: int, wall: int, walls: Walls) -> float:
+    """Return <D_cone, n> with the unit normal of a wall that points counter-clockwise."""
+    n = walls.normals[wall]
+    return float((forces[cone, 0] * n[0] + forces[cone, 1] * n[1]) * n[2])
