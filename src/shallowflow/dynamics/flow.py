@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from shallowflow.dynamics.engines.log_flow import LogFlow
 
 ENGINES = ("auto", "dense", "stages", "cones")
-WIDE_FROM = 2_000
-"""Neurons from which the engine by cones is faster than the dense one, even if it has to be compiled."""
+WIDE_ABOVE = 1_000
+"""Neurons above which the engine by cones is faster than the dense one, even if it has to be compiled."""
 
 Passed = TypeVar("Passed")
 Passed_co = TypeVar("Passed_co", covariant=True)
@@ -182,7 +182,7 @@ def _by_cones(network: Network, name: str) -> TypeGuard[ReLUNetwork]:
             f"engine: 'cones' needs a ReLUNetwork on inputs of dimension 2, got {type(network).__name__} "
             f"on dimension {network.dimension}"
         )
-    return name == "cones" or (name == "auto" and fits and network.width >= WIDE_FROM)
+    return name == "cones" or (name == "auto" and fits and network.width > WIDE_ABOVE)
 
 
 def _engine(
