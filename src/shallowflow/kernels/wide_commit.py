@@ -108,7 +108,8 @@ def commit(count: int, due: int, number: int, moves: Moves, state: State, proble
             p = groups.propagators[entered]
             theta[0], theta[1], theta[2] = referred(p, theta[0], theta[1], theta[2])
         if i == count - 1 or moves.neuron[i + 1] != j:
-            neurons.theta[j, :] = theta
+            kept = neurons.theta[j]
+            kept[0], kept[1], kept[2] = theta[0], theta[1], theta[2]
             neurons.slot[j] = slot_of(entered, 1.0, cones)
             enter(j, entered, state, cones)
     for at in range(number):

@@ -163,13 +163,15 @@ def account(count: int, number: int, moves: Moves, state: State, problem: Proble
     psi = work.scratch[VECTOR]
     for i in range(count):
         node = 0
-        while node < q and rule.nodes[node] <= moves.share[i]:
+        # A neuron that starts beyond its wall by a hair is put onto it before the step, not within.
+        while node < q and rule.nodes[node] < moves.share[i]:
             node += 1
         if node == q:
             continue
         j, left, entered = moves.neuron[i], moves.left[i], moves.entered[i]
         if i > 0 and moves.neuron[i - 1] == j:
-            psi[:3] = moves.theta[i - 1]
+            before = moves.theta[i - 1]
+            psi[0], psi[1], psi[2] = before[0], before[1], before[2]
         else:
             psi[0], psi[1], psi[2] = present(groups.propagators[left], neurons.theta[j])
         if left < 3 * cones:

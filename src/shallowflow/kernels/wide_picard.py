@@ -112,7 +112,8 @@ def _forces_at(i: int, number: int, work: Work, problem: Problem) -> float:
     for k in range(here.pulls.size):
         change = max(change, abs(here.pulls[k] - work.pulls[i, k]))
         work.pulls[i, k] = here.pulls[k]
-    work.forces[i, :, :] = here.forces
+    for cone in range(cones):
+        work.forces[i, cone, 0], work.forces[i, cone, 1] = here.forces[cone, 0], here.forces[cone, 1]
     return change
 
 
@@ -198,7 +199,7 @@ def solve(
     first, best = 0.0, np.inf
     for sweep in range(1, MOST_SWEEPS + 1):
         change = 0.0
-        for i in range(1, q):
+        for i in range(0 if sweep == 1 else 1, q):
             change = max(change, _forces_at(i, number, work, problem) / scale)
         if sweep == 1:
             first = change
@@ -256,7 +257,8 @@ def shorten(share: float, number: int, state: State) -> None:
         g = work.active[at]
         work.extra[g, :, :] = 0.0
         for k in range(9):
-            column[:] = work.phi[g, :, k]
+            for i in range(q):
+                column[i] = work.phi[g, i, k]
             for i in range(q):
                 total = 0.0
                 for j in range(q):
