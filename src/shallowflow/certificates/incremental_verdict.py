@@ -1,4 +1,4 @@
-"""The verdict of [incremental] on a data set: in which order a small network fits the points, and how well."""
+"""The verdict of [incremental] on a data set: in which order a small network fits the points."""
 
 from __future__ import annotations
 

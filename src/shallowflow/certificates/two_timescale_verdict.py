@@ -1,4 +1,4 @@
-"""The verdict of [two_timescale] on a data set: its theorems are about a target function, not about samples."""
+"""The verdict of [two_timescale] on a data set: its theorems are about targets, not samples."""
 
 from __future__ import annotations
 
