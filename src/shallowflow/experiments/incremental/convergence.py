@@ -201,10 +201,10 @@ def _compare(
 
 
 def _near_claims(levels: Floats, scales: tuple[int, ...], means: Floats) -> tuple[Claim, ...]:
-    """How far order and points agree by 90 %, for every scale."""
+    """How far order and points agree as well, by 90 %, as on orthogonal inputs (the first level)."""
     reaches, tables = list[float](), list[str]()
     for digits, mean in zip(scales, means, strict=True):
-        good = (mean[:, 1] >= 0.9) & (mean[:, 2] >= 0.9)
+        good = np.all(mean[:, 1:] >= 0.9 * mean[0, 1:], axis=1)
         reaches.append(float(levels[good].max()) if good.any() else 0.0)
         rows = (f"{c:g}: {e:.2g}/{o:.2f}/{p:.2f}" for c, (e, o, p) in zip(levels, mean, strict=True))
         tables.append(f"α = 10^−{digits}: " + ", ".join(rows))
@@ -212,7 +212,7 @@ def _near_claims(levels: Floats, scales: tuple[int, ...], means: Floats) -> tupl
         Claim(
             "Algorithm 1 still predicts order and points on weakly correlated inputs (ours)",
             "left open by the paper (§6)",
-            "agreement by 90 % up to |⟨x_i, x_k⟩| = "
+            "nine tenths of the agreement on orthogonal inputs up to |⟨x_i, x_k⟩| = "
             + ", ".join(f"{r:g} (α = 10^−{d})" for r, d in zip(reaches, scales, strict=True))
             + "; correlation: time error/order/points for "
             + "; ".join(tables),
@@ -278,5 +278,5 @@ NEAR_ORTHOGONAL = Experiment(
         },
     },
     run=run_near_orthogonal,
-    cost={"quick": 6},
+    cost={"quick": 6, "paper": 120},
 )
