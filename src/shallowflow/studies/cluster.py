@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from shallowflow.arrays import count
 from shallowflow.errors import InvalidInputError, ShallowflowError
-from shallowflow.studies.execution import Outcome, execute_elsewhere, failed
+from shallowflow.studies.execution import RunOutcome, execute_elsewhere, failed
 from shallowflow.studies.executors import cores
 from shallowflow.studies.study import Run
 
@@ -31,7 +31,7 @@ class Cluster:
         self.address = address
         self.jobs = cores() if jobs is None else count(jobs, "jobs", at_most=10_000)
 
-    def outcomes(self, runs: Sequence[Run]) -> Generator[Outcome, None, None]:
+    def outcomes(self, runs: Sequence[Run]) -> Generator[RunOutcome, None, None]:
         """Yield the outcome of every run, as they are finished."""
         with self._client() as client:
             from cloudpickle import dumps
@@ -57,13 +57,13 @@ class Cluster:
             finally:
                 client.cancel(list(futures), force=True)
 
-    def _outcome(self, future: Any, identity: str) -> Outcome | None:
+    def _outcome(self, future: Any, identity: str) -> RunOutcome | None:
         """Return the outcome; None if it was lost with its worker, so that it is being computed again."""
         status = future.status
         if status in ("lost", "pending"):
             return None
         if status == "finished":
-            outcome: Outcome = future.result()
+            outcome: RunOutcome = future.result()
             return outcome
         if status == "error":
             error = future.exception()

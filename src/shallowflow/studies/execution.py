@@ -1,4 +1,4 @@
-"""`execute`: one run becomes one `Outcome`, whatever happens inside the task."""
+"""`execute`: one run becomes one `RunOutcome`, whatever happens inside the task."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NUMERIC = "biufc"
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RunOutcome:
     """What came of a run: "done" with metrics and arrays, or "failed" with an error.
 
     `seconds` is wall time, `cpu_seconds` the CPU time of the thread that ran it.
@@ -57,12 +57,12 @@ class Outcome:
         return self.status == "done"
 
 
-def failed(identity: str, error: str) -> Outcome:
+def failed(identity: str, error: str) -> RunOutcome:
     """Return the outcome of a run that no worker could finish."""
-    return Outcome(identity, "failed", error=error, started=_now(), versions=versions())
+    return RunOutcome(identity, "failed", error=error, started=_now(), versions=versions())
 
 
-def execute(run: Run, **extra: Any) -> Outcome:
+def execute(run: Run, **extra: Any) -> RunOutcome:
     """Run the task and return its outcome; an exception inside it is an outcome too."""
     started, wall, cpu = _now(), time.perf_counter(), time.thread_time()
     metrics: dict[str, float] = {}
@@ -76,7 +76,7 @@ def execute(run: Run, **extra: Any) -> Outcome:
     except (Exception, SystemExit) as trouble:
         where = "".join(traceback.format_tb(trouble.__traceback__)[1:])
         error = f"{type(trouble).__name__}: {trouble}\n{where}".strip()
-    return Outcome(
+    return RunOutcome(
         identity=run.identity,
         status="failed" if error else "done",
         metrics=metrics,
@@ -90,7 +90,7 @@ def execute(run: Run, **extra: Any) -> Outcome:
     )
 
 
-def execute_elsewhere(identity: str, pickled: bytes) -> Outcome:
+def execute_elsewhere(identity: str, pickled: bytes) -> RunOutcome:
     """Run in a worker process, with one thread; a task that cannot be imported there is a failed run."""
     pin_threads()
     try:

@@ -1,6 +1,6 @@
 """Where runs are computed: in this process (`Serial`), in local processes (`Processes`).
 
-An executor has one method: `outcomes(runs)` yields an `Outcome` per run, as they are finished.
+An executor has one method: `outcomes(runs)` yields an `RunOutcome` per run, as they are finished.
 Closing that iterator early stops everything that is under way. `cluster.Cluster` is the third one.
 """
 
@@ -22,7 +22,7 @@ from typing import Any, Protocol
 from shallowflow.arrays import count
 from shallowflow.errors import InvalidInputError, ShallowflowError
 from shallowflow.studies.code import MAIN
-from shallowflow.studies.execution import Outcome, execute, execute_elsewhere, failed, pin_threads
+from shallowflow.studies.execution import RunOutcome, execute, execute_elsewhere, failed, pin_threads
 from shallowflow.studies.study import Run
 
 TRIALS = 2
@@ -32,7 +32,7 @@ DIED = f"the worker process died (killed, or out of memory) {TRIALS} times while
 class Executor(Protocol):
     """Something that computes runs."""
 
-    def outcomes(self, runs: Sequence[Run]) -> Generator[Outcome, None, None]:
+    def outcomes(self, runs: Sequence[Run]) -> Generator[RunOutcome, None, None]:
         """Yield the outcome of every run, as they are finished."""
         ...
 
@@ -47,7 +47,7 @@ class Serial:
     def __init__(self, **extra: Any) -> None:
         self.extra = extra
 
-    def outcomes(self, runs: Sequence[Run]) -> Generator[Outcome, None, None]:
+    def outcomes(self, runs: Sequence[Run]) -> Generator[RunOutcome, None, None]:
         """Yield the outcome of every run, in order."""
         from threadpoolctl import threadpool_limits
 
@@ -68,7 +68,7 @@ class Processes:
     def __init__(self, jobs: int | None = None) -> None:
         self.jobs = cores() if jobs is None else count(jobs, "jobs", at_most=10_000)
 
-    def outcomes(self, runs: Sequence[Run]) -> Generator[Outcome, None, None]:
+    def outcomes(self, runs: Sequence[Run]) -> Generator[RunOutcome, None, None]:
         """Yield the outcome of every run, as they are finished."""
         waiting = deque((run.identity, _pickled(run)) for run in runs)
         while waiting:
@@ -81,13 +81,13 @@ class Processes:
 
     def _pool(
         self, waiting: deque[tuple[str, bytes]], jobs: int
-    ) -> Generator[Outcome, None, list[tuple[str, bytes]]]:
+    ) -> Generator[RunOutcome, None, list[tuple[str, bytes]]]:
         """Compute what is waiting in one pool; return what was under way if a worker died."""
         context = multiprocessing.get_context("spawn")
         others = set(multiprocessing.active_children())
         leash, hold = context.Pipe(duplex=False)
         pool = ProcessPoolExecutor(min(jobs, len(waiting)), context, _become_worker, (leash,))
-        flying: dict[Future[Outcome], tuple[str, bytes]] = {}
+        flying: dict[Future[RunOutcome], tuple[str, bytes]] = {}
         ended = False
         try:
             _check_start(pool)
@@ -146,7 +146,7 @@ def _check_start(pool: ProcessPoolExecutor) -> None:
         ) from error
 
 
-def _outcome(future: Future[Outcome], identity: str) -> Outcome:
+def _outcome(future: Future[RunOutcome], identity: str) -> RunOutcome:
     error = future.exception()
     return future.result() if error is None else failed(identity, f"{type(error).__name__}: {error}")
 

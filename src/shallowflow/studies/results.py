@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shallowflow.errors import FileFormatError
-from shallowflow.studies.execution import Outcome
+from shallowflow.studies.execution import RunOutcome
 from shallowflow.studies.study import Run
 
 
@@ -70,6 +70,6 @@ class Result:
         return self.status == "done"
 
 
-def in_memory(run: Run, outcome: Outcome) -> Result:
+def in_memory(run: Run, outcome: RunOutcome) -> Result:
     """Return the result of a run that no store keeps."""
     return Result(parameters=run.parameters, repeat=run.repeat, attempts=1, **outcome.__dict__)

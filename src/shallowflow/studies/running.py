@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
-from shallowflow.studies.execution import Outcome
+from shallowflow.studies.execution import RunOutcome
 from shallowflow.studies.executors import Executor, Serial
 from shallowflow.studies.results import Result, in_memory
 from shallowflow.studies.store import Store
@@ -21,7 +21,7 @@ class Tally:
     kept: int
     done: int = 0
     failed: int = 0
-    last: Outcome | None = None
+    last: RunOutcome | None = None
 
     @property
     def fraction(self) -> float:
@@ -70,11 +70,11 @@ def run_all(
 
 def _computed(
     missing: list[Run], executor: Executor, store: Store | None, progress: Progress | None, tally: Tally
-) -> dict[str, Outcome]:
+) -> dict[str, RunOutcome]:
     """Compute runs, write each down as it is finished, and return the outcomes that no store keeps."""
     show = progress or _silent
     show(tally)
-    outcomes: dict[str, Outcome] = {}
+    outcomes: dict[str, RunOutcome] = {}
     if not missing:
         return outcomes
     # Closed at once if writing fails: nothing computes on for a store that takes no more.

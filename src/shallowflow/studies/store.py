@@ -24,7 +24,7 @@ import numpy as np
 
 from shallowflow.errors import FileFormatError, StoreError
 from shallowflow.files import write_atomically
-from shallowflow.studies.execution import Outcome
+from shallowflow.studies.execution import RunOutcome
 from shallowflow.studies.results import Result, StoredArrays
 from shallowflow.studies.study import Run, Study, plain_parameters
 
@@ -114,7 +114,7 @@ class Store:
                 "UPDATE runs SET status = 'planned' WHERE identity = ?", ((run.identity,) for run in runs)
             )
 
-    def record(self, outcome: Outcome) -> None:
+    def record(self, outcome: RunOutcome) -> None:
         """Write an outcome; when this returns it is on the disk."""
         with self._told("written"):
             if outcome.arrays:

@@ -9,7 +9,7 @@ import numpy as np
 
 from shallowflow.arrays import Floats
 from shallowflow.data.dataset import Dataset
-from shallowflow.dynamics.engines.wide_state import PRECISIONS, constants_of
+from shallowflow.dynamics.engines.precision import PRECISIONS, constants_of
 from shallowflow.dynamics.outcome import Event
 from shallowflow.models.loss import SquareLoss
 from shallowflow.models.networks import ReLUNetwork

@@ -1,4 +1,4 @@
-"""What the engines for wide sweeps share: their precisions, and the constants of the kernels."""
+"""What the fused, Gram and decoupled engines share: their precisions, and the constants of the kernels."""
 
 from __future__ import annotations
 
