@@ -31,6 +31,13 @@ DOCUMENTED: dict[str, list[dict[str, Any]]] = {
         {"size": 4},
         *({"size": 4, "dimension": 6, "labels": w} for w in ("gaussian", "positive", "bounded")),
     ],
+    "correlated": [
+        {"size": 4},
+        *(
+            {"size": 4, "dimension": 6, "correlation": 0.3, "labels": w}
+            for w in ("gaussian", "positive", "bounded")
+        ),
+    ],
     "orthogonal": [
         {"size": 4},
         *({"size": 4, "dimension": 6, "labels": w} for w in ("gaussian", "positive", "bounded")),
@@ -41,6 +48,12 @@ DOCUMENTED: dict[str, list[dict[str, Any]]] = {
         *({"name": n, "size": 9, "sampling": s, "noise": 0.1} for n in CURVES for s in ("grid", "random")),
     ],
 }
+
+
+def test_correlated_inputs_are_unit_vectors_with_that_correlation() -> None:
+    inputs = GENERATORS["correlated"](5, 8, correlation=0.2, seed=1).inputs
+    gram = np.abs(inputs @ inputs.T)
+    np.testing.assert_allclose(gram, np.where(np.eye(5) == 1, 1.0, 0.2), atol=1e-14)
 
 
 def test_every_generator_is_documented_here() -> None:

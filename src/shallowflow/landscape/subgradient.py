@@ -33,7 +33,8 @@ def minimal_gates(known: Floats, parts: Floats, slope: float = 0.0) -> Floats:
     from scipy.optimize import lsq_linear
 
     result = lsq_linear(parts.T, -known, bounds=(slope, 1.0), method="bvls", tol=1e-15)
-    return np.asarray(result.x, dtype=np.float64)
+    # Rounding can leave the box by a bit.
+    return np.clip(np.asarray(result.x, dtype=np.float64), slope, 1.0)
 
 
 def unbounded_gate(known: Floats, part: Floats, slope: float = 0.0) -> Floats:

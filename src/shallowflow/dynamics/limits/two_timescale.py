@@ -49,7 +49,7 @@ def two_timescale_limit(
     >>> target = sf.PiecewiseConstant([0.5], [0.0, 1.0])
     >>> tr = two_timescale_limit(sf.StepNetwork([0.3, 0.6], [0.0, 0.0]), target, until=2.0)
     >>> [(event.kind, event.neuron, round(event.time, 4)) for event in tr.events], tr.losses[-1].item()
-    ([('hit', 1, 0.5064)], 0.0)
+    ([('hit', 1, 0.3201)], 0.0)
     """
     check_steps(network, target)
     until, tolerance = positive(until, "until"), positive(tolerance, "tolerance")
@@ -112,7 +112,7 @@ def hitting_times(network: StepNetwork, target: PiecewiseConstant) -> Floats:
     --------
     >>> target = PiecewiseConstant([0.5], [0.0, 1.0])
     >>> hitting_times(StepNetwork([0.3, 0.6], [0.0, 0.0]), target).round(4)
-    array([0.5064])
+    array([0.3201])
     """
     check_steps(network, target)
     times = np.full(len(target.breakpoints), np.inf)
