@@ -97,7 +97,7 @@ def test_width_claims_hold_and_need_convergence() -> None:
 
 def test_reproduce_names_unknown_experiments() -> None:
     with pytest.raises(
-        sf.InvalidInputError, match=r"name: must be one of .*early_alignment/fig1.*got 'nope'"
+        sf.InvalidInputError, match=r"name: .*early_alignment/fig1.*got 'nope'"
     ):
         sf.reproduce("nope")
     with pytest.raises(sf.InvalidInputError, match="scale: must be one of quick, paper; got 'huge'"):
