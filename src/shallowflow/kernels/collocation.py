@@ -16,7 +16,7 @@ import numpy as np
 from numba import njit
 
 from shallowflow.arrays import Floats
-from shallowflow.kernels.cone_geometry import INTERNAL
+from shallowflow.kernels.cone_geometry import INTERNAL, LEAN
 
 NODES = 12
 NEVER = 2.0
@@ -60,7 +60,7 @@ def chebyshev_rule(count: int = NODES) -> Rule:
     )
 
 
-@njit(cache=True)
+@njit(cache=True, **LEAN)
 def weights_at(share: float, rule: Rule, weights: Floats) -> None:
     """Set weights (q,) to ℓ_j(share)."""
     total = 0.0
@@ -76,7 +76,7 @@ def weights_at(share: float, rule: Rule, weights: Floats) -> None:
         weights[j] /= total
 
 
-@njit(cache=True)
+@njit(cache=True, **LEAN)
 def value_at(share: float, values: Floats, rule: Rule) -> float:
     """Return the polynomial with these values (q,) at `share`."""
     above, below = 0.0, 0.0
@@ -90,7 +90,7 @@ def value_at(share: float, values: Floats, rule: Rule) -> float:
     return above / below
 
 
-@njit(cache=True)
+@njit(cache=True, **LEAN)
 def zero_between(left: float, right: float, values: Floats, rule: Rule) -> float:
     """Return where the polynomial changes from ≥ 0 at `left` to < 0 at `right` (Illinois method)."""
     low, high = value_at(left, values, rule), value_at(right, values, rule)
@@ -117,8 +117,10 @@ def zero_between(left: float, right: float, values: Floats, rule: Rule) -> float
                 low *= 0.5
             last = -1
             if value >= -zero:
-                return middle
-    return left
+                left = middle
+                break
+    zero_at: float = left
+    return zero_at
 
 
 @njit(cache=True, **INTERNAL)
@@ -132,7 +134,7 @@ def _risen(left: float, right: float, values: Floats, rule: Rule) -> float:
     return left
 
 
-@njit(cache=True)
+@njit(cache=True, **LEAN)
 def first_zero(start: float, values: Floats, slopes: Floats, noise: float, rule: Rule) -> float:
     """Return where a polynomial that is ≥ 0 at `start` (up to `noise`) first falls below 0, or `NEVER`.
 

@@ -62,7 +62,7 @@ from shallowflow.kernels.cone_groups import (
     take_all,
     vacate,
 )
-from shallowflow.kernels.cone_heap import Heaps, popped
+from shallowflow.kernels.cone_heap import Heaps, Indices, popped
 from shallowflow.kernels.cone_hot import (
     COOLING_PERIOD,
     QUIET,
@@ -125,31 +125,40 @@ def _distribute(state: State, walls: Walls, samples: Samples, slope: float, loss
     counters[STRAYS] = sum_strays(hot, counters[HOT_NEURONS], samples, slope, work.strays)
 
 
-@njit(cache=True)
 def neurons_now(state: State, walls: Walls, sliding: Sliding | None = None) -> Floats:
     """Return (w, a) of all neurons in the caller's order, (m, 3)."""
     groups, hot, _, counters = state
     neurons, cones, _ = groups
-    now = np.empty_like(neurons.theta)
-    for j in range(neurons.heap.size):
-        if sliding is not None:
-            group = neurons.heap[j] - cones.roots.size
-            if 0 <= group < cones.roots.size:
-                omega, now[j, 2] = slider_now(neurons.theta[j], group, sliding)
-                now[j, 0], now[j, 1] = on_ray(group // 2, omega, 0.0, walls)
-                continue
-        if 0 <= neurons.heap[j] < cones.roots.size:
-            p = cones.propagators[neurons.heap[j] // 2]
-            now[j, 0], now[j, 1], now[j, 2] = present(p, neurons.theta[j])
-        else:
-            now[j, 0], now[j, 1], now[j, 2] = neurons.theta[j, 0], neurons.theta[j, 1], neurons.theta[j, 2]
-    for i in range(counters[HOT_NEURONS]):
-        j = Signed(hot.neuron[i])
-        now[j, 0], now[j, 1], now[j, 2] = hot.theta[i, 0], hot.theta[i, 1], hot.theta[i, 2]
+    now = neurons.theta.copy()
+    _write_cones(neurons.theta, neurons.heap, cones.propagators, now)
+    if sliding is not None:
+        _write_sliders(neurons.theta, neurons.heap, sliding, walls, now)
+    ones = slice(counters[HOT_NEURONS])
+    now[hot.neuron[ones]] = hot.theta[ones]
     return now
 
 
-@njit(cache=True)
+@njit(cache=True, **LEAN)
+def _write_cones(theta: Floats, heaps: Indices, propagators: Floats, now: Floats) -> None:
+    """Set `now` to P θ̂ for all neurons of cones; propagators (2L + 1, 9)."""
+    for j in range(heaps.size):
+        cone = Signed(heaps[j]) // 2
+        if 0 <= cone < propagators.shape[0] - 1:
+            now[j, 0], now[j, 1], now[j, 2] = present(propagators[cone], theta[j])
+
+
+@njit(cache=True, **LEAN)
+def _write_sliders(theta: Floats, heaps: Indices, sliding: Sliding, walls: Walls, now: Floats) -> None:
+    """Set `now` to the present value of all neurons that slide."""
+    sliders = 2 * (walls.owners.size - 1)
+    for j in range(heaps.size):
+        group = Signed(heaps[j]) - sliders
+        if 0 <= group < sliders:
+            omega, now[j, 2] = slider_now(theta[j], group, sliding)
+            now[j, 0], now[j, 1] = on_ray(group // 2, omega, 0.0, walls)
+
+
+@njit(cache=True, **LEAN)
 def advance(
     state: State,
     walls: Walls,
@@ -165,8 +174,7 @@ def advance(
     With `sliding`, neurons slide along attracting walls in groups (`cone_sliding`).
     """
     groups, hot, work, counters = state
-    needs = np.zeros(walls.owners.size - 1, np.int64)
-    todo = np.empty(walls.owners.size - 1, np.int64)
+    needs, todo = groups[1].needs, groups[1].todo
     for done in range(steps):
         _sum_moments(groups[1], hot, work, counters[OCCUPIED])
         if sliding is not None:
@@ -174,7 +182,7 @@ def advance(
         if not set_forces(work, samples, slope, loss):
             return done
         counters[STEPS] += 1
-        busy = _step_cones(groups[1], groups[2], work.forces, walls, counters[OCCUPIED], needs, todo)
+        busy = _step_cones(groups[1], groups[2], work.forces, walls, counters[OCCUPIED])
         if counters[HOT_NEURONS] > 0:
             crossings, strays = step_hot(
                 hot, counters[HOT_NEURONS], work, samples, slope, walls, counters[STEPS]
@@ -209,9 +217,7 @@ def _sum_moments(cones: Cones, hot: Hot, work: Forces, occupied: int) -> None:
 
 
 @njit(cache=True, **INTERNAL)
-def _step_cones(
-    cones: Cones, heaps: Heaps, forces: Floats, walls: Walls, occupied: int, needs: Ints, todo: Ints
-) -> int:
+def _step_cones(cones: Cones, heaps: Heaps, forces: Floats, walls: Walls, occupied: int) -> int:
     """Move all cones and their clocks; list the cones that need care in `todo`, return how many."""
     busy = 0
     for i in range(occupied):
@@ -239,8 +245,8 @@ def _step_cones(
         if not (d <= LONGEST_STEP and cones.spreads[cone] <= MAX_SPREAD):
             need = SYNC
         if need != QUIET_HEAPS:
-            needs[cone] = need
-            todo[busy] = cone
+            cones.needs[cone] = need
+            cones.todo[busy] = cone
             busy += 1
     return busy
 
@@ -250,13 +256,14 @@ def _look_after(cone: int, need: int, state: State, walls: Walls, sliding: Slidi
     """Look at the neurons of a cone whose certificates ran out, or at all of them."""
     groups, _, work, counters = state
     neurons, cones, heaps = groups
-    if need == SYNC:
-        _synchronise(cone, state, walls, sliding)
+    fresh = need == SYNC
+    if fresh:
+        _look_at(cone, _take_synchronised(cone, groups, counters), fresh, state, walls, sliding)
         return
     first, last = approaches(work.forces[cone], cone, walls)
     for heap in range(2 * cone, 2 * cone + 2):
         bits = approached(first, last, 1.0 if heap == 2 * cone else -1.0)
-        number = 0
+        number = Signed(0)
         if need == RENEW and bits & ~cones.bits[heap]:
             cones.bits[heap] |= bits
             number = take_all(heap, groups, number)
@@ -269,28 +276,54 @@ def _look_after(cone: int, need: int, state: State, walls: Walls, sliding: Slidi
                 root = popped(root, heaps)
             cones.roots[heap] = root
             cones.sizes[heap] -= number
-        _look_at(cone, number, state, walls, sliding)
+        _look_at(cone, number, fresh, state, walls, sliding)
 
 
 @njit(cache=True, **INTERNAL)
-def _look_at(cone: int, number: int, state: State, walls: Walls, sliding: Sliding | None) -> None:
-    """File the listed neurons, which were in this cone and are in no heap, where they belong now."""
-    groups, _, _, counters = state
+def _take_synchronised(cone: int, groups: tuple[Neurons, Cones, Heaps], counters: Ints) -> int:
+    """Empty a cone, its P kept in the last row of the propagators; list its neurons, return how many."""
+    cones = groups[1]
+    for i in range(9):
+        cones.propagators[-1, i] = cones.propagators[cone, i]
+    number = Signed(0)
+    for heap in range(2 * cone, 2 * cone + 2):
+        number = take_all(heap, groups, number)
+    counters[SYNCS] += 1
+    if number > 0:
+        counters[OCCUPIED] = vacate(cone, cones, counters[OCCUPIED])
+    taken: int = number
+    return taken
+
+
+@njit(cache=True, **INTERNAL)
+def _look_at(
+    cone: int, number: int, fresh: bool, state: State, walls: Walls, sliding: Sliding | None
+) -> None:
+    """File the listed neurons, which were in this cone and are in no heap, where they belong now.
+
+    fresh: the cone was emptied, and whoever is in it enters it anew with P = I.
+    """
+    groups, _, work, counters = state
     neurons, cones, _ = groups
+    p = cones.propagators[-1 if fresh else cone]
     counters[CHECKS] += number
     for i in range(number):
         j = Signed(neurons.list[i])
-        w0, w1, a = present(cones.propagators[cone], neurons.theta[j])
+        w0, w1, a = present(p, neurons.theta[j])
         new = cone_of(w0, w1, cone, walls)
-        if new == cone:
+        if new == cone and not fresh:
             file(j, w0, w1, a, cone, groups, walls)
-        else:
-            counters[OCCUPIED] = leave(j, cone, neurons, cones, counters[OCCUPIED])
-            _cross(j, w0, w1, a, cone, new, state, walls, sliding)
+            continue
+        if new != cone:
+            if not fresh:
+                counters[OCCUPIED] = leave(j, cone, neurons, cones, counters[OCCUPIED])
+            if not _crosses(j, w0, w1, a, cone, new, state, walls, sliding):
+                continue
+        counters[OCCUPIED] = enter(j, w0, w1, a, new, groups, work.forces, walls, counters[OCCUPIED])
 
 
 @njit(cache=True, **INTERNAL)
-def _cross(
+def _crosses(
     j: int,
     w0: float,
     w1: float,
@@ -300,8 +333,10 @@ def _cross(
     state: State,
     walls: Walls,
     sliding: Sliding | None,
-) -> None:
-    """Put neuron j, which left a cone, into the new one, or among the hot ones if it comes and goes."""
+) -> bool:
+    """Return whether neuron j, which left a cone, enters the new one; else it slides, or it comes and goes
+    and is among the hot ones now.
+    """
     groups, _, work, counters = state
     counters[CROSSINGS] += 1
     if (
@@ -309,7 +344,7 @@ def _cross(
         and new != STRAY
         and slides_in(j, w0, w1, a, old, new, groups, sliding, work.forces, walls)
     ):
-        return
+        return False
     last = groups[0].crossed[j]
     # Of two cones each is on both sides of the other: there, to cross again is to turn round.
     forwards = new == cone_beside(old, 1, walls) and not (old == 1 and walls.owners.size == 3)
@@ -317,8 +352,8 @@ def _cross(
     groups[0].crossed[j] = way * counters[STEPS]
     if new == STRAY or (way * last < 0 and counters[STEPS] - abs(last) <= RECROSSING):
         _heat(j, w0, w1, a, new, state)
-    else:
-        counters[OCCUPIED] = enter(j, w0, w1, a, new, groups, work.forces, walls, counters[OCCUPIED])
+        return False
+    return True
 
 
 @njit(cache=True, **INTERNAL)
@@ -331,31 +366,6 @@ def _heat(j: int, w0: float, w1: float, a: float, cone: int, state: State) -> No
     counters[MOST_HOT] = max(counters[MOST_HOT], counters[HOT_NEURONS])
     if cone == STRAY:
         counters[STRAYS] += 1
-
-
-@njit(cache=True, **INTERNAL)
-def _synchronise(cone: int, state: State, walls: Walls, sliding: Sliding | None) -> None:
-    """Store the present values of a cone's neurons, with P = I, and look at all of them."""
-    groups, _, work, counters = state
-    neurons, cones, _ = groups
-    p = cones.propagators[-1]
-    for i in range(9):
-        p[i] = cones.propagators[cone, i]
-    number = 0
-    for heap in range(2 * cone, 2 * cone + 2):
-        number = take_all(heap, groups, number)
-    counters[SYNCS] += 1
-    counters[CHECKS] += number
-    if number > 0:
-        counters[OCCUPIED] = vacate(cone, cones, counters[OCCUPIED])
-    for i in range(number):
-        j = Signed(neurons.list[i])
-        w0, w1, a = present(p, neurons.theta[j])
-        new = cone_of(w0, w1, cone, walls)
-        if new == cone:
-            counters[OCCUPIED] = enter(j, w0, w1, a, cone, groups, work.forces, walls, counters[OCCUPIED])
-        else:
-            _cross(j, w0, w1, a, cone, new, state, walls, sliding)
 
 
 @njit(cache=True, **INTERNAL)

@@ -50,7 +50,8 @@ class Cones(NamedTuple):
     propagators (2L, 9): rows of P; moments (2L, 12): S (00, 01, 0a, 11, 1a, aa) and its rounding errors;
     counts (2L,): neurons; spreads (2L,): bound of ln max |P|, |P⁻¹|; occupied (2L,): the cones that have
     neurons, as many as there are, in any order; places (2L,): where a cone is in that list; roots, sizes
-    (4L,); clocks (4L, 2); bits (4L,): walls approached.
+    (4L,); clocks (4L, 2); bits (4L,): walls approached; needs (2L,): the care that cones need after a step,
+    todo (2L,): a list of those that need any.
     """
 
     propagators: Floats
@@ -63,11 +64,13 @@ class Cones(NamedTuple):
     sizes: Ints
     clocks: Floats
     bits: Ints
+    needs: Ints
+    todo: Ints
 
 
 def new_groups(width: int, cones: int) -> tuple[Neurons, Cones, Heaps]:
     """Return the memory for `width` neurons, none of which is in a cone yet."""
-    integers = [np.zeros(cones, np.int64) for _ in range(3)]
+    integers = [np.zeros(cones, np.int64) for _ in range(5)]
     neurons = Neurons(
         np.empty((width, 3)), np.empty(width, np.int32), np.empty(width, np.int64), np.empty(width, np.int32)
     )
@@ -82,6 +85,8 @@ def new_groups(width: int, cones: int) -> tuple[Neurons, Cones, Heaps]:
         np.zeros(2 * cones, np.int64),
         np.zeros((2 * cones, 2)),
         np.zeros(2 * cones, np.int64),
+        integers[3],
+        integers[4],
     )
     return neurons, table, new_heaps(width)
 

@@ -101,7 +101,7 @@ def step_stray(i: int, hot: Hot, pulls: Floats, samples: Samples, slope: float, 
         g0 += pull * x0
         g1 += pull * x1
     hot.theta[i, 0], hot.theta[i, 1], hot.theta[i, 2] = w0 + g0 * a, w1 + g1 * a, a + (g0 * w0 + g1 * w1)
-    cone: int = cone_of(hot.theta[i, 0], hot.theta[i, 1], 0, walls)
+    cone: int = cone_of(hot.theta[i, 0], hot.theta[i, 1], Signed(0), walls)
     return cone
 
 

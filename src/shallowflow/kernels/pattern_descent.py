@@ -18,7 +18,7 @@ from shallowflow.arrays import Floats, Ints
 from shallowflow.kernels.cone_certificate import LONGEST_STEP
 from shallowflow.kernels.cone_geometry import INTERNAL, LEAN, Signed
 from shallowflow.kernels.cone_groups import HOT, MAX_SPREAD
-from shallowflow.kernels.cone_heap import Heaps, popped
+from shallowflow.kernels.cone_heap import Heaps, Indices, popped
 from shallowflow.kernels.cone_hot import COOLING_PERIOD, QUIET, RECROSSING
 from shallowflow.kernels.pattern_groups import (
     Groups,
@@ -101,39 +101,42 @@ def _distribute(state: State, points: Points, loss: Loss) -> None:
     for j in range(groups.heap.size):
         for i in range(d + 1):
             state.theta[i] = groups.theta[j, i]
-        _settle(j, Signed(groups.heap[j]), state.counters[GROUPED] == 0, state, points)
+        if state.counters[GROUPED] == 0:
+            _step_alone(j, Signed(groups.heap[j]), state, points)
+        else:
+            enter(j, state.theta, Signed(groups.heap[j]), (groups, state.heaps, table), points)
 
 
 @njit(cache=True, **INTERNAL)
-def _settle(j: int, slot: int, alone: bool, state: State, points: Points) -> None:
-    """Put neuron j, of value state.theta, which has joined a pattern, into its group or step it alone."""
-    if alone:
-        counters = state.counters
-        add_stepper(
-            j, state.theta, slot, counters[STEPS], state.steppers, counters[STEPPED], state.table, points
-        )
-        state.groups.heap[j] = HOT
-        counters[STEPPED] += 1
-        counters[MOST_STEPPED] = max(counters[MOST_STEPPED], counters[STEPPED])
-    else:
-        enter(j, state.theta, slot, (state.groups, state.heaps, state.table), points)
+def _step_alone(j: int, slot: int, state: State, points: Points) -> None:
+    """Append neuron j, of value state.theta, which has joined a pattern, to those stepped one by one."""
+    counters = state.counters
+    add_stepper(j, state.theta, slot, counters[STEPS], state.steppers, counters[STEPPED], state.table, points)
+    state.groups.heap[j] = HOT
+    counters[STEPPED] += 1
+    counters[MOST_STEPPED] = max(counters[MOST_STEPPED], counters[STEPPED])
 
 
-@njit(cache=True)
 def neurons_now(state: State) -> Floats:
     """Return (w, a) of all neurons in the caller's order, (m, d + 1)."""
     groups, steppers = state.groups, state.steppers
     now = np.empty_like(groups.theta)
-    for j in range(groups.heap.size):
-        if groups.heap[j] >= 0:
-            present(groups.propagators[groups.heap[j] // 2], groups.theta[j], now[j])
-    for i in range(state.counters[STEPPED]):
-        for c in range(now.shape[1]):
-            now[steppers.neuron[i], c] = steppers.theta[i, c]
+    _write_groups(groups.theta, groups.heap, groups.propagators, now)
+    alone = slice(state.counters[STEPPED])
+    now[steppers.neuron[alone]] = steppers.theta[alone]
     return now
 
 
-@njit(cache=True)
+@njit(cache=True, **LEAN)
+def _write_groups(theta: Floats, heaps: Indices, propagators: Floats, now: Floats) -> None:
+    """Set `now` to P θ̂ for all neurons of groups."""
+    for j in range(heaps.size):
+        heap = Signed(heaps[j])
+        if heap >= 0:
+            present(propagators[heap // 2], theta[j], now[j])
+
+
+@njit(cache=True, **LEAN)
 def advance(state: State, points: Points, loss: Loss, steps: int) -> int:
     """Make up to `steps` steps in place; return how many could be made with finite forces.
 
@@ -193,14 +196,41 @@ def _step_groups(state: State, points: Points) -> int:
 @njit(cache=True, **INTERNAL)
 def _look_after(slot: int, need: int, state: State, points: Points) -> None:
     """Look at the neurons of a group whose certificates ran out, or at all of them."""
-    groups, heaps = state.groups, state.heaps
-    if need == SYNC:
-        _synchronise(slot, state, points)
-        return
-    number = 0
+    groups, heaps, table = state.groups, state.heaps, state.table
+    fresh = need == SYNC
+    number = _take_synchronised(slot, state) if fresh else _take_due(slot, groups, heaps)
+    state.counters[CHECKS] += number
+    for i in range(number):
+        j = Signed(groups.list[i])
+        if fresh:
+            for c in range(state.theta.size):
+                state.theta[c] = groups.theta[j, c]
+        else:
+            present(groups.propagators[slot], groups.theta[j], state.theta)
+        code, target, again = read_pattern(state.theta, points, state.pattern), slot, False
+        if code != table.codes[slot]:
+            if not fresh:
+                add_moment(groups, slot, groups.theta[j], -1.0)
+                groups.counts[slot] -= 1
+            target, again = _cross(j, slot, code, state, points)
+        elif not fresh:
+            file(j, state.theta, slot, (groups, heaps, table), points)
+            continue
+        if again:
+            _step_alone(j, target, state, points)
+        else:
+            enter(j, state.theta, target, (groups, heaps, table), points)
+
+
+@njit(cache=True, **INTERNAL)
+def _take_due(slot: int, groups: Groups, heaps: Heaps) -> int:
+    """List the neurons of a group whose certificates ran out, or all of a heap with a newly approached
+    border; return how many they are.
+    """
+    number = Signed(0)
     for heap in range(2 * slot, 2 * slot + 2):
         renew = False
-        for k in range(points.targets.size):
+        for k in range(groups.approached.shape[1]):
             renew |= groups.approached[heap, k] == 2
             groups.approached[heap, k] = min(groups.approached[heap, k], 1)
         if renew:
@@ -211,22 +241,30 @@ def _look_after(slot: int, need: int, state: State, points: Points) -> None:
             number += 1
             groups.roots[heap] = popped(groups.roots[heap], heaps)
             groups.sizes[heap] -= 1
-    state.counters[CHECKS] += number
-    for i in range(number):
-        j = Signed(groups.list[i])
-        present(groups.propagators[slot], groups.theta[j], state.theta)
-        code = read_pattern(state.theta, points, state.pattern)
-        if code == state.table.codes[slot]:
-            file(j, state.theta, slot, (groups, heaps, state.table), points)
-        else:
-            add_moment(groups, slot, groups.theta[j], -1.0)
-            groups.counts[slot] -= 1
-            _cross(j, slot, code, state, points)
+    taken: int = number
+    return taken
 
 
 @njit(cache=True, **INTERNAL)
-def _cross(j: int, slot: int, code: int, state: State, points: Points) -> None:
-    """Give neuron j, which left a group, its new pattern, or step it alone if it comes and goes."""
+def _take_synchronised(slot: int, state: State) -> int:
+    """Empty a group, with the present values of its neurons stored and listed; return how many they are."""
+    groups, heaps = state.groups, state.heaps
+    number = take_all(2 * slot, groups, heaps, Signed(0))
+    number = take_all(2 * slot + 1, groups, heaps, number)
+    state.counters[SYNCS] += 1
+    for i in range(number):
+        j = Signed(groups.list[i])
+        present(groups.propagators[slot], groups.theta[j], state.theta)
+        for c in range(state.theta.size):
+            groups.theta[j, c] = state.theta[c]
+    groups.counts[slot] = 0
+    taken: int = number
+    return taken
+
+
+@njit(cache=True, **INTERNAL)
+def _cross(j: int, slot: int, code: int, state: State, points: Points) -> tuple[int, bool]:
+    """Give neuron j, which left a group, its new pattern; return that, and whether it comes and goes."""
     groups, table, step = state.groups, state.table, state.counters[STEPS]
     state.counters[CROSSINGS] += 1
     wall = 0
@@ -236,32 +274,7 @@ def _cross(j: int, slot: int, code: int, state: State, points: Points) -> None:
     groups.through[j], groups.crossed[j] = wall, step
     new = join(code, state.pattern, table, points)
     part(slot, table)
-    _settle(j, new, again, state, points)
-
-
-@njit(cache=True, **INTERNAL)
-def _synchronise(slot: int, state: State, points: Points) -> None:
-    """Store the present values of a group's neurons, with P = I, and look at all of them."""
-    groups, heaps, order = state.groups, state.heaps, state.theta.size
-    number = take_all(2 * slot, groups, heaps, 0)
-    number = take_all(2 * slot + 1, groups, heaps, number)
-    state.counters[SYNCS] += 1
-    state.counters[CHECKS] += number
-    for i in range(number):
-        j = Signed(groups.list[i])
-        present(groups.propagators[slot], groups.theta[j], state.theta)
-        for c in range(order):
-            groups.theta[j, c] = state.theta[c]
-    groups.counts[slot] = 0
-    for i in range(number):
-        j = Signed(groups.list[i])
-        for c in range(order):
-            state.theta[c] = groups.theta[j, c]
-        code = read_pattern(state.theta, points, state.pattern)
-        if code == state.table.codes[slot]:
-            enter(j, state.theta, slot, (groups, heaps, state.table), points)
-        else:
-            _cross(j, slot, code, state, points)
+    return new, again
 
 
 @njit(cache=True, **INTERNAL)

@@ -13,7 +13,7 @@ from numba import njit
 
 from shallowflow.arrays import Floats, Ints
 from shallowflow.kernels.cone_certificate import approached, approaches, certificate
-from shallowflow.kernels.cone_geometry import INTERNAL
+from shallowflow.kernels.cone_geometry import INTERNAL, Signed, Walls
 from shallowflow.kernels.cone_groups import MAX_SPREAD, add_moment, present, referred, spread
 from shallowflow.kernels.wide_state import (
     PLAIN,
@@ -23,6 +23,7 @@ from shallowflow.kernels.wide_state import (
     Neurons,
     Problem,
     State,
+    Work,
     group_of,
     normal_force,
     sign_of,
@@ -32,21 +33,19 @@ from shallowflow.kernels.wide_trace import downhill, patience, uniform
 
 
 @njit(cache=True, **INTERNAL)
-def leave(j: int, group: int, state: State, cones: int) -> None:
-    """Take a neuron out of a group."""
-    neurons, groups = state[0], state[1]
+def leave(theta: Floats, group: int, groups: Groups) -> None:
+    """Take a neuron with this θ̂ out of a group."""
     groups.counts[group] -= 1
-    if group < 3 * cones:
-        add_moment(groups.moments[group], neurons.theta[j], -1.0)
+    if group < groups.moments.shape[0]:
+        add_moment(groups.moments[group], theta, -1.0)
 
 
 @njit(cache=True, **INTERNAL)
-def enter(j: int, group: int, state: State, cones: int) -> None:
-    """Put a neuron, whose θ̂ fits there, into a group."""
-    neurons, groups = state[0], state[1]
+def enter(theta: Floats, group: int, groups: Groups) -> None:
+    """Put a neuron with this θ̂ into a group."""
     groups.counts[group] += 1
-    if group < 3 * cones:
-        add_moment(groups.moments[group], neurons.theta[j], 1.0)
+    if group < groups.moments.shape[0]:
+        add_moment(groups.moments[group], theta, 1.0)
 
 
 @njit(cache=True, **INTERNAL)
@@ -64,9 +63,8 @@ def clear(group: int, groups: Groups, cones: int) -> None:
 
 
 @njit(cache=True, **INTERNAL)
-def file(j: int, group: int, state: State, problem: Problem) -> None:
+def file(j: int, group: int, neurons: Neurons, groups: Groups, problem: Problem) -> None:
     """Give neuron j of a group its slot and its key."""
-    neurons, groups, _, _ = state
     cones = problem.rays.shape[0]
     if group >= 3 * cones:
         neurons.slot[j], neurons.key[j] = group + cones, inf
@@ -87,10 +85,9 @@ def file(j: int, group: int, state: State, problem: Problem) -> None:
 
 
 @njit(cache=True, **INTERNAL)
-def watch(cone: int, forces: Floats, state: State, problem: Problem) -> None:
+def watch(cone: int, forces: Floats, groups: Groups, walls: Walls) -> None:
     """Watch the walls that the neurons of a cone approach at present."""
-    groups = state[1]
-    first, last = approaches(forces[cone], cone, problem.walls)
+    first, last = approaches(forces[cone], cone, walls)
     groups.bits[2 * cone] |= approached(first, last, 1.0)
     groups.bits[2 * cone + 1] |= approached(first, last, -1.0)
 
@@ -101,9 +98,9 @@ def commit(count: int, due: int, number: int, moves: Moves, state: State, proble
     neurons, groups, work, rule = state
     cones, end = problem.rays.shape[0], rule.nodes.size - 1
     for i in range(count):
-        j, entered, theta = moves.neuron[i], moves.entered[i], moves.theta[i]
+        j, entered, theta = Signed(moves.neuron[i]), Signed(moves.entered[i]), moves.theta[i]
         if i == 0 or moves.neuron[i - 1] != j:
-            leave(j, moves.left[i], state, cones)
+            leave(neurons.theta[j], Signed(moves.left[i]), groups)
         if entered < 3 * cones:
             p = groups.propagators[entered]
             theta[0], theta[1], theta[2] = referred(p, theta[0], theta[1], theta[2])
@@ -111,17 +108,17 @@ def commit(count: int, due: int, number: int, moves: Moves, state: State, proble
             kept = neurons.theta[j]
             kept[0], kept[1], kept[2] = theta[0], theta[1], theta[2]
             neurons.slot[j] = slot_of(entered, 1.0, cones)
-            enter(j, entered, state, cones)
+            enter(kept, entered, groups)
     for at in range(number):
         g = work.active[at]
         if groups.counts[g] == 0:
             clear(g, groups, cones)
             continue
         _multiply(work.phi[g, end], groups.propagators[g])
-        _advance_clocks(g, end, state, problem)
+        _advance_clocks(g, end, groups, work, problem.walls)
     for i in range(due):
-        j = neurons.list[i]
-        file(j, group_of(neurons.slot[j], cones), state, problem)
+        j = Signed(neurons.list[i])
+        file(j, group_of(Signed(neurons.slot[j]), cones), neurons, groups, problem)
 
 
 @njit(cache=True, **INTERNAL)
@@ -134,9 +131,8 @@ def _multiply(phi: Floats, p: Floats) -> None:
 
 
 @njit(cache=True, **INTERNAL)
-def _advance_clocks(g: int, end: int, state: State, problem: Problem) -> None:
-    groups, work = state[1], state[2]
-    cones = problem.rays.shape[0]
+def _advance_clocks(g: int, end: int, groups: Groups, work: Work, walls: Walls) -> None:
+    cones = work.dips.shape[0]
     # A group that was empty at the start of the step has no reach: its clock starts now.
     old = work.entries[g] == 0.0
     if g >= cones:
@@ -150,7 +146,7 @@ def _advance_clocks(g: int, end: int, state: State, problem: Problem) -> None:
             groups.bits[slot] |= work.seen[slot]
             if work.due[slot] > 0:
                 groups.lowest[slot] = work.rest[slot]
-    watch(g, work.forces[end], state, problem)
+    watch(g, work.forces[end], groups, walls)
 
 
 @njit(cache=True)
@@ -168,11 +164,12 @@ def synchronise(neurons: Neurons, groups: Groups, listed: Ints, matrices: Floats
     for g in range(3 * cones):
         if chosen[g]:
             listed[number] = g
-            matrices[number, :] = groups.propagators[g]
+            for k in range(9):
+                matrices[number, k] = groups.propagators[g, k]
             groups.moments[g, :] = 0.0
             number += 1
     for j in range(neurons.slot.size):
-        g = group_of(neurons.slot[j], cones)
+        g = group_of(Signed(neurons.slot[j]), cones)
         if g < 3 * cones and chosen[g]:
             theta = neurons.theta[j]
             theta[0], theta[1], theta[2] = present(groups.propagators[g], theta)
@@ -218,7 +215,7 @@ def release(forces: Floats, rest: float, moves: Moves, state: State, problem: Pr
     if waiting > moves.neuron.size:
         return -1
     for j in range(neurons.slot.size):
-        g = group_of(neurons.slot[j], cones)
+        g = group_of(Signed(neurons.slot[j]), cones)
         if g < cones or ways[g] == 0:
             continue
         target = targets[g]
@@ -227,8 +224,9 @@ def release(forces: Floats, rest: float, moves: Moves, state: State, problem: Pr
         moves.neuron[count], moves.share[count] = j, 0.0
         moves.left[count], moves.entered[count] = g, target
         moves.kind[count] = TWO_VALUED if ways[g] > 1 else PLAIN
-        _move_now(j, g, target, forces, state, problem)
-        moves.theta[count, :] = neurons.theta[j]
+        _move_now(j, g, target, forces, neurons, groups, problem)
+        for k in range(3):
+            moves.theta[count, k] = neurons.theta[j, k]
         count += 1
     for g in range(cones, 3 * cones):
         if groups.counts[g] == 0 and ways[g] > 0:
@@ -237,15 +235,16 @@ def release(forces: Floats, rest: float, moves: Moves, state: State, problem: Pr
 
 
 @njit(cache=True, **INTERNAL)
-def _move_now(j: int, g: int, target: int, forces: Floats, state: State, problem: Problem) -> None:
-    neurons, groups, _, _ = state
+def _move_now(
+    j: int, g: int, target: int, forces: Floats, neurons: Neurons, groups: Groups, problem: Problem
+) -> None:
     cones = problem.rays.shape[0]
     theta = neurons.theta[j]
-    leave(j, g, state, cones)
+    leave(theta, g, groups)
     if g < 3 * cones:
         theta[0], theta[1], theta[2] = present(groups.propagators[g], theta)
     theta[0], theta[1], theta[2] = referred(groups.propagators[target], theta[0], theta[1], theta[2])
-    enter(j, target, state, cones)
+    enter(theta, target, groups)
     if target < cones:
-        watch(target, forces, state, problem)
-    file(j, target, state, problem)
+        watch(target, forces, groups, problem.walls)
+    file(j, target, neurons, groups, problem)

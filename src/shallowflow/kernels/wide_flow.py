@@ -27,8 +27,9 @@ from numba import njit
 
 from shallowflow.arrays import Floats, Ints
 from shallowflow.kernels.cone_forces import set_forces
-from shallowflow.kernels.cone_geometry import INTERNAL, STRAY, first_cone
+from shallowflow.kernels.cone_geometry import INTERNAL, LEAN, STRAY, Signed, first_cone
 from shallowflow.kernels.cone_groups import present
+from shallowflow.kernels.cone_heap import Indices
 from shallowflow.kernels.wide_commit import clear, commit, enter, file, watch
 from shallowflow.kernels.wide_moves import list_due, set_reach, settle_moves
 from shallowflow.kernels.wide_picard import FLOOR, begin_step, missed, restart, shorten, solve
@@ -38,7 +39,6 @@ from shallowflow.kernels.wide_state import (
     TWO_VALUED,
     Groups,
     Moves,
-    Neurons,
     Problem,
     State,
     group_of,
@@ -63,7 +63,7 @@ PICARD_SHARE, MOVES_SHARE = 0.01, 0.1
 MANY_SWEEPS = 22
 
 
-@njit(cache=True)
+@njit(cache=True, **LEAN)
 def begin(moves: Moves, state: State, problem: Problem) -> int:
     """Put every neuron, whose θ is in θ̂, into its group; return how many start on a wall (listed in moves).
 
@@ -85,10 +85,10 @@ def begin(moves: Moves, state: State, problem: Problem) -> int:
             work.here.moments[cone, 1] += a * w1
     set_forces(work.here, problem.samples, problem.slope, problem.loss)
     for c in range(cones):
-        watch(c, work.here.forces, state, problem)
+        watch(c, work.here.forces, groups, problem.walls)
     for j in range(neurons.slot.size):
         w0, w1, a = neurons.theta[j, 0], neurons.theta[j, 1], neurons.theta[j, 2]
-        group = neurons.slot[j]
+        group = Signed(neurons.slot[j])
         wall = _wall_of(w0, w1, group, problem)
         if group < 0:
             group = resting_group(a, cones)
@@ -96,12 +96,14 @@ def begin(moves: Moves, state: State, problem: Problem) -> int:
             if count == moves.neuron.size:
                 return -1
             moves.neuron[count], moves.share[count], moves.left[count] = j, 0.0, group
-            group = _beside(j, group, wall, moves.kind[count : count + 1], state, problem)
+            group = _beside(
+                j, group, wall, moves.kind[count : count + 1], neurons.theta[j], work.here.forces, problem
+            )
             moves.entered[count] = group
             count += 1
         neurons.slot[j] = group
-        enter(j, group, state, cones)
-        file(j, group, state, problem)
+        enter(neurons.theta[j], group, groups)
+        file(j, group, neurons, groups, problem)
     return count
 
 
@@ -121,19 +123,20 @@ def _wall_of(w0: float, w1: float, cone: int, problem: Problem) -> int:
 
 
 @njit(cache=True, **INTERNAL)
-def _beside(j: int, group: int, wall: int, kind: Ints, state: State, problem: Problem) -> int:
+def _beside(
+    j: int, group: int, wall: int, kind: Ints, theta: Floats, forces: Floats, problem: Problem
+) -> int:
     """Return the group of a neuron that starts on a wall: the side it is pushed to, or sliding."""
-    neurons, _, work, _ = state
     cones = problem.rays.shape[0]
-    sign = -1.0 if neurons.theta[j, 2] < 0.0 else 1.0
+    sign = -1.0 if theta[2] < 0.0 else 1.0
     before = (wall - 1 + cones) % cones
-    ahead = sign * normal_force(work.here.forces, before, wall, problem.walls)
-    behind = sign * normal_force(work.here.forces, wall, wall, problem.walls)
+    ahead = sign * normal_force(forces, before, wall, problem.walls)
+    behind = sign * normal_force(forces, wall, wall, problem.walls)
     kind[0] = PLAIN
     if ahead > 0.0 > behind:
         e0, e1 = problem.rays[wall, 0], problem.rays[wall, 1]
-        along = neurons.theta[j, 0] * e0 + neurons.theta[j, 1] * e1
-        neurons.theta[j, 0], neurons.theta[j, 1] = along * e0, along * e1
+        along = theta[0] * e0 + theta[1] * e1
+        theta[0], theta[1] = along * e0, along * e1
         return int(sliding_group(wall, sign, cones))
     if ahead < 0.0 < behind:
         kind[0] = TWO_VALUED
@@ -145,20 +148,19 @@ def _beside(j: int, group: int, wall: int, kind: Ints, state: State, problem: Pr
     return int(group)
 
 
-@njit(cache=True)
-def neurons_now(neurons: Neurons, groups: Groups, cones: int) -> Floats:
-    """Return (w, a) of all neurons in the caller's order, (m, 3)."""
-    now = np.empty_like(neurons.theta)
-    for j in range(neurons.slot.size):
-        group = group_of(neurons.slot[j], cones)
-        if group < 3 * cones:
-            now[j, 0], now[j, 1], now[j, 2] = present(groups.propagators[group], neurons.theta[j])
+@njit(cache=True, **LEAN)
+def neurons_now(theta: Floats, slots: Indices, propagators: Floats, now: Floats) -> None:
+    """Set now (m, 3) to (w, a) of all neurons in the caller's order; the rest as in `wide_state`."""
+    groups = propagators.shape[0]
+    for j in range(slots.size):
+        group = group_of(Signed(slots[j]), groups // 3)
+        if group < groups:
+            now[j, 0], now[j, 1], now[j, 2] = present(propagators[group], theta[j])
         else:
-            now[j, :] = neurons.theta[j]
-    return now
+            now[j, 0], now[j, 1], now[j, 2] = theta[j, 0], theta[j, 1], theta[j, 2]
 
 
-@njit(cache=True)
+@njit(cache=True, **LEAN)
 def step(
     until: float, control: Floats, counters: Ints, moves: Moves, state: State, problem: Problem
 ) -> tuple[int, float, int]:
@@ -173,19 +175,22 @@ def step(
     aims = sweeping, max(MOVES_SHARE * tolerance, 10.0 * FLOOR), scale
     limits = tolerance * scale, control[REST]
     length, uncut = min(control[LENGTH], remaining), 0.0
-    number = begin_step(state, problem)
+    neurons, groups, work, rule = state
+    number = begin_step(groups, work, problem)
     for _ in range(MOST_ATTEMPTS):
         counters[ATTEMPTS] += 1
         if length <= SHORTEST * control[TIME] or length == 0.0:
             return STALLED, 0.0, 0
-        sweeps, _ = solve(number, length, sweeping, scale, state, problem)
+        sweeps, _ = solve(number, length, sweeping, scale, work, rule, problem)
         counters[SWEEPS] += sweeps
-        error = missed(number, scale, state, problem) / tolerance if sweeps > 0 else np.inf
+        error = missed(number, scale, work, rule.tail) / tolerance if sweeps > 0 else np.inf
         if error > 1.0:
             length, uncut = length * _shrink(error), 0.0
-            restart(number, state[2])
+            restart(number, work)
             continue
-        due = list_due(state, problem) if set_reach(number, length, state, problem) else 0
+        due = 0
+        if set_reach(number, length, groups, work, rule, problem):
+            due = list_due(neurons, work, problem.rays.shape[0])
         counters[CHECKS] += due
         count, number, cut = settle_moves(due, number, length, limits, aims, moves, state, problem)
         if count == FULL:
@@ -195,13 +200,13 @@ def step(
             uncut = max(uncut, length * min(1.0, max(MANY_SWEEPS / sweeps, 0.7)))
             counters[CUTS] += 1
             share = max(cut + OVERSHOOT, OVERSHOOT)
-            shorten(share, number, state)
+            shorten(share, number, work, rule)
             length *= share
             continue
-        error = missed(number, scale, state, problem) / tolerance if count >= 0 else np.inf
+        error = missed(number, scale, work, rule.tail) / tolerance if count >= 0 else np.inf
         if error > 1.0:
             length, uncut = length * _shrink(error), 0.0
-            restart(number, state[2])
+            restart(number, work)
             continue
         commit(count, due, number, moves, state, problem)
         grown = length * min(2.0, _shrink(error), max(MANY_SWEEPS / sweeps, 0.7))
@@ -219,7 +224,7 @@ def _shrink(error: float) -> float:
     return float(max(0.9 * max(error, 1e-12) ** (-1.0 / 11.0), 0.1))
 
 
-@njit(cache=True)
+@njit(cache=True, **LEAN)
 def squared_gradient(forces: Floats, groups: Groups, rays: Floats) -> tuple[float, float]:
     """Return Σ |w'|² and Σ a'² of all neurons, from the groups' moments; forces (C, 2): D now."""
     cones = rays.shape[0]

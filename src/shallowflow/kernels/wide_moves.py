@@ -15,21 +15,25 @@ from math import inf, sqrt
 
 from numba import njit
 
-from shallowflow.arrays import Floats
-from shallowflow.kernels.collocation import NEVER, first_zero, weights_at
+from shallowflow.arrays import Floats, Ints
+from shallowflow.kernels.collocation import NEVER, Rule, first_zero, weights_at
 from shallowflow.kernels.cone_certificate import RATIO, approached, approaches
-from shallowflow.kernels.cone_geometry import INTERNAL
+from shallowflow.kernels.cone_geometry import INTERNAL, Signed, Walls
 from shallowflow.kernels.cone_groups import present
-from shallowflow.kernels.wide_picard import solve
+from shallowflow.kernels.cone_heap import Indices
+from shallowflow.kernels.wide_picard import empty, solve
 from shallowflow.kernels.wide_state import (
     SLOPES,
     UNSETTLED,
     VALUES,
     VECTOR,
     WEIGHTS,
+    Groups,
     Moves,
+    Neurons,
     Problem,
     State,
+    Work,
     group_of,
     normal_force,
     resting_group,
@@ -44,9 +48,8 @@ BISECTIONS = 50
 
 
 @njit(cache=True, **INTERNAL)
-def set_reach(number: int, length: float, state: State, problem: Problem) -> bool:
+def set_reach(number: int, length: float, groups: Groups, work: Work, rule: Rule, problem: Problem) -> bool:
     """Set where all clocks will be at the end of the step; return whether any neuron is due."""
-    _, groups, work, rule = state
     cones, q = problem.rays.shape[0], rule.nodes.size
     work.due[:] = 0
     any_due = False
@@ -57,7 +60,7 @@ def set_reach(number: int, length: float, state: State, problem: Problem) -> boo
         for b in range(2 if g < cones else 1):
             slot = 2 * g + b if g < cones else g + cones
             if g < cones:
-                advance = length * _cone_advance(g, b, state, problem)
+                advance = length * _cone_advance(g, b, work, rule.nodes, problem.walls)
                 due = 2 if work.seen[slot] & ~groups.bits[slot] else 0
             else:
                 sign, most, least = sign_of(g, cones), 0.0, 0.0
@@ -74,31 +77,29 @@ def set_reach(number: int, length: float, state: State, problem: Problem) -> boo
 
 
 @njit(cache=True, **INTERNAL)
-def _cone_advance(cone: int, b: int, state: State, problem: Problem) -> float:
+def _cone_advance(cone: int, b: int, work: Work, nodes: Floats, walls: Walls) -> float:
     """Return the advance of a cone's clock per length of the step, and note the walls approached."""
-    work, rule = state[2], state[3]
     sign = -1.0 if b else 1.0
     total, before, bits = 0.0, 0.0, 0
-    for i in range(rule.nodes.size):
+    for i in range(nodes.size):
         f = work.forces[i, cone]
-        first, last = approaches(f, cone, problem.walls)
+        first, last = approaches(f, cone, walls)
         rate = max(-sign * first, -sign * last, sqrt(f[0] * f[0] + f[1] * f[1]) / RATIO)
         bits |= approached(first, last, sign)
         if i > 0:
-            total += max(rate, before) * (rule.nodes[i] - rule.nodes[i - 1])
+            total += max(rate, before) * (nodes[i] - nodes[i - 1])
         before = rate
     work.seen[2 * cone + b] = bits
     return MARGIN * total
 
 
 @njit(cache=True, **INTERNAL)
-def list_due(state: State, problem: Problem) -> int:
+def list_due(neurons: Neurons, work: Work, cones: int) -> int:
     """List the neurons that are due; return how many they are."""
-    neurons, _, work, _ = state
-    cones, number = problem.rays.shape[0], 0
+    number = 0
     work.rest[:] = inf
     for j in range(neurons.slot.size):
-        slot = neurons.slot[j]
+        slot = Signed(neurons.slot[j])
         if slot >= 4 * cones or work.due[slot] == 0:
             continue
         if work.due[slot] == 2 or neurons.key[j] < work.reach[slot]:
@@ -110,56 +111,26 @@ def list_due(state: State, problem: Problem) -> int:
 
 
 @njit(cache=True, **INTERNAL)
-def follow(
-    due: int,
-    number: int,
-    length: float,
-    limits: tuple[float, float],
-    moves: Moves,
-    state: State,
-    problem: Problem,
-) -> tuple[int, int, float]:
-    """Trace all due neurons; return the numbers of moves and of active groups, and where to cut the step."""
-    neurons, groups, work, _ = state
-    cones = problem.rays.shape[0]
-    for at in range(number):
-        if work.active[at] < cones:
-            set_facets(work.active[at], length, state, problem.walls)
-    count, cut = 0, NEVER
-    psi = work.scratch[VECTOR]
-    for i in range(due):
-        j = neurons.list[i]
-        group = group_of(neurons.slot[j], cones)
-        psi[0], psi[1], psi[2] = present(groups.propagators[group], neurons.theta[j])
-        count, number, heavy = trace(j, group, psi, length, limits, count, number, moves, state, problem)
-        cut = min(cut, heavy)
-        if count < 0:
-            return count, number, cut
-    return count, number, cut
-
-
-@njit(cache=True, **INTERNAL)
-def _movers_first(traced: int, count: int, moves: Moves, state: State) -> int:
+def _movers_first(traced: int, count: int, moved: Indices, listed: Indices) -> int:
     """Put the neurons that moved first in the list of those traced; return how many they are."""
-    listed = state[0].list
     movers, at = 0, 0
     for i in range(traced):
         j = listed[i]
-        if at < count and moves.neuron[at] == j:
+        if at < count and moved[at] == j:
             listed[i], listed[movers] = listed[movers], j
             movers += 1
-            while at < count and moves.neuron[at] == j:
+            while at < count and moved[at] == j:
                 at += 1
     return movers
 
 
 @njit(cache=True, **INTERNAL)
-def account(count: int, number: int, moves: Moves, state: State, problem: Problem) -> None:
+def account(count: int, number: int, moves: Moves, state: State) -> None:
     """Let the second moments of the groups follow the moves within the step."""
     neurons, groups, work, rule = state
-    cones, q = problem.rays.shape[0], rule.nodes.size
+    cones, q = work.dips.shape[0], rule.nodes.size
     for at in range(number):
-        work.extra[work.active[at], :, :] = 0.0
+        empty(work.extra[work.active[at]])
     psi = work.scratch[VECTOR]
     for i in range(count):
         node = 0
@@ -195,24 +166,19 @@ def _add(s: Floats, psi: Floats, sign: float) -> None:
 
 
 @njit(cache=True, **INTERNAL)
-def _set_entries(count: int, moves: Moves, state: State) -> None:
+def _set_entries(count: int, moves: Moves, counts: Ints, entries: Floats) -> None:
     """Note when every group has its first neuron."""
-    groups, work = state[1], state[2]
-    for g in range(work.entries.size):
-        work.entries[g] = 0.0 if groups.counts[g] > 0 else NEVER
+    for g in range(entries.size):
+        entries[g] = 0.0 if counts[g] > 0 else NEVER
     for i in range(count):
         g = moves.entered[i]
-        work.entries[g] = min(work.entries[g], moves.share[i])
+        entries[g] = min(entries[g], moves.share[i])
 
 
 @njit(cache=True, **INTERNAL)
-def first_release(
-    count: int, number: int, rest: float, moves: Moves, state: State, problem: Problem
-) -> float:
-    """Return when the first sliding group or resting neurons must be released, or `NEVER`."""
-    work, rule = state[2], state[3]
+def first_release(number: int, rest: float, work: Work, rule: Rule, problem: Problem) -> float:
+    """Return when the first sliding group or resting neurons must be released, or `NEVER`; see `entries`."""
     cones, q = problem.rays.shape[0], rule.nodes.size
-    _set_entries(count, moves, state)
     cut = NEVER
     values, slopes = work.scratch[VALUES], work.scratch[SLOPES]
     for at in range(number):
@@ -233,14 +199,15 @@ def first_release(
     for b in range(2):
         start = work.entries[3 * cones + b]
         if start <= 1.0:
-            cut = min(cut, _first_downhill(-1.0 if b else 1.0, start, rest, state, problem))
+            cut = min(cut, _first_downhill(-1.0 if b else 1.0, start, rest, work, rule, problem))
     return cut
 
 
 @njit(cache=True, **INTERNAL)
-def _first_downhill(sign: float, start: float, rest: float, state: State, problem: Problem) -> float:
+def _first_downhill(
+    sign: float, start: float, rest: float, work: Work, rule: Rule, problem: Problem
+) -> float:
     """Return when neurons at w = 0 first find a way downhill, or `NEVER`."""
-    work, rule = state[2], state[3]
     cones = problem.rays.shape[0]
     resting = resting_group(sign, cones)
     left = start
@@ -280,18 +247,31 @@ def settle_moves(
     aims: what sweeps converge to; the change of the pulls that counts as none; the scale of the pulls.
     Return the numbers of moves and of active groups, and the share at which the step must be cut.
     """
-    traced = due
+    neurons, groups, work, rule = state
+    cones, traced, psi = problem.rays.shape[0], due, work.scratch[VECTOR]
     for _ in range(MOST_PASSES):
-        count, number, cut = follow(traced, number, length, limits, moves, state, problem)
-        if count < 0:
-            return count, number, cut
-        cut = min(cut, first_release(count, number, limits[1], moves, state, problem))
+        for at in range(number):
+            if work.active[at] < cones:
+                set_facets(work.active[at], length, work, rule, problem.walls)
+        count, cut = Signed(0), NEVER
+        for i in range(traced):
+            j = Signed(neurons.list[i])
+            group = group_of(Signed(neurons.slot[j]), cones)
+            psi[0], psi[1], psi[2] = present(groups.propagators[group], neurons.theta[j])
+            count, number, heavy = trace(
+                j, group, psi, length, limits, count, number, moves, work, rule, problem
+            )
+            cut = min(cut, heavy)
+            if count < 0:
+                return count, number, cut
+        _set_entries(count, moves, groups.counts, work.entries)
+        cut = min(cut, first_release(number, limits[1], work, rule, problem))
         if cut <= 1.0 or count == 0:
             return count, number, cut
         # A neuron that only now comes to graze a wall is found there at the start of the next step.
-        traced = _movers_first(traced, count, moves, state)
-        account(count, number, moves, state, problem)
-        sweeps, change = solve(number, length, aims[0], aims[2], state, problem)
+        traced = _movers_first(traced, count, moves.neuron, state[0].list)
+        account(count, number, moves, state)
+        sweeps, change = solve(number, length, aims[0], aims[2], work, rule, problem)
         if sweeps == 0:
             return UNSETTLED, number, cut
         if change <= aims[1]:

@@ -19,11 +19,11 @@ import numpy as np
 from numba import njit
 
 from shallowflow.arrays import Floats
-from shallowflow.kernels.collocation import weights_at
+from shallowflow.kernels.collocation import Rule, weights_at
 from shallowflow.kernels.cone_forces import set_forces
-from shallowflow.kernels.cone_geometry import INTERNAL
+from shallowflow.kernels.cone_geometry import INTERNAL, Signed
 from shallowflow.kernels.cone_groups import outer_inner_moment
-from shallowflow.kernels.wide_state import MOMENT, Groups, Problem, State, Work
+from shallowflow.kernels.wide_state import MOMENT, Groups, Problem, Work
 
 MOST_SWEEPS = 60
 FLOOR = 4e-15
@@ -42,51 +42,61 @@ def boost(turn: float, e0: float, e1: float, p: Floats) -> None:
 
 
 @njit(cache=True, **INTERNAL)
-def begin_step(state: State, problem: Problem) -> int:
+def begin_step(groups: Groups, work: Work, problem: Problem) -> int:
     """Set S and the forces at the start of a step; return how many groups are active."""
-    _, groups, work, _ = state
     cones = problem.rays.shape[0]
-    number = 0
+    number = Signed(0)
     for g in range(3 * cones):
         work.is_active[g] = groups.counts[g] > 0
         if work.is_active[g]:
             work.active[number] = g
             number += 1
-            _moment_now(g, groups, work)
-            work.extra[g, :, :] = 0.0
-            _reset(g, work)
-    _forces_at(0, number, work, problem)
-    return number
+            _moment_now(groups.propagators[g], groups.moments[g], work.now[g])
+            empty(work.extra[g])
+            _reset(work.phi[g], work.turns[g])
+    _forces_at(Signed(0), number, work, problem)
+    active: int = number
+    return active
 
 
 @njit(cache=True, **INTERNAL)
-def _reset(g: int, work: Work) -> None:
-    for i in range(work.phi.shape[1]):
-        work.phi[g, i, :] = 0.0
-        work.phi[g, i, 0], work.phi[g, i, 4], work.phi[g, i, 8] = 1.0, 1.0, 1.0
-        work.turns[g, i] = 0.0
+def _reset(phi: Floats, turns: Floats) -> None:
+    """Set Φ = I and Λ = 0 at the nodes; phi (q, 9), turns (q,)."""
+    for i in range(turns.size):
+        for k in range(9):
+            phi[i, k] = 1.0 if k % 4 == 0 else 0.0
+        turns[i] = 0.0
+
+
+@njit(cache=True, **INTERNAL)
+def empty(extra: Floats) -> None:
+    """Set extra (q, 6) to zero."""
+    for i in range(extra.shape[0]):
+        for entry in range(extra.shape[1]):
+            extra[i, entry] = 0.0
 
 
 @njit(cache=True, **INTERNAL)
 def restart(number: int, work: Work) -> None:
     """Forget what is known about the step, except its start."""
     for at in range(number):
-        _reset(work.active[at], work)
-        work.extra[work.active[at], :, :] = 0.0
+        g = work.active[at]
+        _reset(work.phi[g], work.turns[g])
+        empty(work.extra[g])
 
 
 @njit(cache=True, **INTERNAL)
-def _moment_now(g: int, groups: Groups, work: Work) -> None:
-    """S at the start of the step: P S Pᵀ."""
-    p, s = groups.propagators[g], groups.moments[g]
+def _moment_now(p: Floats, s: Floats, now: Floats) -> None:
+    """Set now (6,), S at the start of the step, to P S Pᵀ; p (9,), s (12,)."""
     at = 0
-    for i in range(3):
+    # Bounds that the compiler does not know: unrolled, this would take it a second.
+    for i in range(p.size // 3):
         p0, p1, p2 = p[3 * i], p[3 * i + 1], p[3 * i + 2]
         v0 = s[0] * p0 + s[1] * p1 + s[2] * p2
         v1 = s[1] * p0 + s[3] * p1 + s[4] * p2
         v2 = s[2] * p0 + s[4] * p1 + s[5] * p2
-        for j in range(i, 3):
-            work.now[g, at] = v0 * p[3 * j] + v1 * p[3 * j + 1] + v2 * p[3 * j + 2]
+        for j in range(i, p.size // 3):
+            now[at] = v0 * p[3 * j] + v1 * p[3 * j + 1] + v2 * p[3 * j + 2]
             at += 1
 
 
@@ -118,31 +128,32 @@ def _forces_at(i: int, number: int, work: Work, problem: Problem) -> float:
 
 
 @njit(cache=True, **INTERNAL)
-def _turn(g: int, length: float, state: State, problem: Problem) -> float:
-    """Renew Λ and Φ of a sliding group; return the change of Λ."""
-    work, rule = state[2], state[3]
-    wall = (g - problem.rays.shape[0]) // 2
-    e0, e1 = problem.rays[wall, 0], problem.rays[wall, 1]
-    change, q = 0.0, rule.nodes.size
+def _turn(
+    wall: int, length: float, forces: Floats, rays: Floats, integral: Floats, turns: Floats, phi: Floats
+) -> float:
+    """Renew Λ (q,) and Φ (q, 9) of a group that slides along a wall; return the change of Λ."""
+    e0, e1 = rays[wall, 0], rays[wall, 1]
+    change, q = 0.0, turns.size
     for i in range(1, q):
         total = 0.0
         for j in range(q):
-            along = work.forces[j, wall, 0] * e0 + work.forces[j, wall, 1] * e1
-            total += rule.integral[i, j] * along
+            along = forces[j, wall, 0] * e0 + forces[j, wall, 1] * e1
+            total += integral[i, j] * along
         total *= length
-        change = max(change, abs(total - work.turns[g, i]))
-        work.turns[g, i] = total
-        boost(total, e0, e1, work.phi[g, i])
+        change = max(change, abs(total - turns[i]))
+        turns[i] = total
+        boost(total, e0, e1, phi[i])
     return change
 
 
 @njit(cache=True, **INTERNAL)
-def _propagate(g: int, length: float, state: State, rates: Floats) -> float:
-    """Renew Φ of a cone; return its relative change."""
-    work, rule = state[2], state[3]
-    phi, q = work.phi[g], rule.nodes.size
+def _propagate(
+    cone: int, length: float, forces: Floats, integral: Floats, phi: Floats, rates: Floats
+) -> float:
+    """Renew Φ (q, 9) of a cone; return its relative change."""
+    q = phi.shape[0]
     for j in range(q):
-        f0, f1 = length * work.forces[j, g, 0], length * work.forces[j, g, 1]
+        f0, f1 = length * forces[j, cone, 0], length * forces[j, cone, 1]
         for k in range(3):
             rates[j, k] = f0 * phi[j, 6 + k]
             rates[j, 3 + k] = f1 * phi[j, 6 + k]
@@ -152,7 +163,7 @@ def _propagate(g: int, length: float, state: State, rates: Floats) -> float:
         for k in range(9):
             total = 1.0 if k % 4 == 0 else 0.0
             for j in range(q):
-                total += rule.integral[i, j] * rates[j, k]
+                total += integral[i, j] * rates[j, k]
             change = max(change, abs(total - phi[i, k]))
             size = max(size, abs(total))
             phi[i, k] = total
@@ -160,42 +171,38 @@ def _propagate(g: int, length: float, state: State, rates: Floats) -> float:
 
 
 @njit(cache=True, **INTERNAL)
-def settle_group(g: int, length: float, state: State, problem: Problem) -> None:
-    """Compute Φ of a group for the present forces, to rounding."""
-    cones = problem.rays.shape[0]
-    if g >= cones:
-        _turn(g, length, state, problem)
-        return
-    rates = state[2].table
-    for _ in range(MOST_SWEEPS):
-        if _propagate(g, length, state, rates) <= FLOOR:
-            return
+def _sweep(g: int, length: float, work: Work, rule: Rule, rays: Floats) -> float:
+    """Renew Φ of a group for the present forces; return its change."""
+    cones = rays.shape[0]
+    if g < cones:
+        return float(_propagate(g, length, work.forces, rule.integral, work.phi[g], work.table))
+    wall = (g - cones) // 2
+    return float(_turn(wall, length, work.forces, rays, rule.integral, work.turns[g], work.phi[g]))
 
 
 @njit(cache=True, **INTERNAL)
-def activate(g: int, number: int, length: float, state: State, problem: Problem) -> int:
-    """Make an empty group active; return how many are."""
-    work = state[2]
+def activate(g: int, number: int, length: float, work: Work, rule: Rule, rays: Floats) -> int:
+    """Make an empty group active, its Φ that of the present forces to rounding; return how many are."""
     work.is_active[g] = True
     work.active[number] = g
     work.now[g, :] = 0.0
-    work.extra[g, :, :] = 0.0
-    _reset(g, work)
-    settle_group(g, length, state, problem)
+    empty(work.extra[g])
+    _reset(work.phi[g], work.turns[g])
+    for _ in range(MOST_SWEEPS):
+        if _sweep(g, length, work, rule, rays) <= FLOOR:
+            break
     return number + 1
 
 
 @njit(cache=True, **INTERNAL)
 def solve(
-    number: int, length: float, aim: float, scale: float, state: State, problem: Problem
+    number: int, length: float, aim: float, scale: float, work: Work, rule: Rule, problem: Problem
 ) -> tuple[int, float]:
     """Sweep until pulls (relative to `scale`) and propagators change by no more than `aim`.
 
     Return the number of sweeps, or 0 if they do not converge, and the change of the pulls in the first one.
     """
-    work = state[2]
-    cones, q = problem.rays.shape[0], work.phi.shape[1]
-    rates = work.table
+    q = rule.nodes.size
     first, best = 0.0, np.inf
     for sweep in range(1, MOST_SWEEPS + 1):
         change = 0.0
@@ -204,11 +211,7 @@ def solve(
         if sweep == 1:
             first = change
         for at in range(number):
-            g = work.active[at]
-            if g < cones:
-                change = max(change, _propagate(g, length, state, rates))
-            else:
-                change = max(change, _turn(g, length, state, problem))
+            change = max(change, _sweep(work.active[at], length, work, rule, problem.rays))
         if not change < 1e6:
             return 0, first
         if change <= aim:
@@ -220,15 +223,14 @@ def solve(
 
 
 @njit(cache=True, **INTERNAL)
-def missed(number: int, scale: float, state: State, problem: Problem) -> float:
+def missed(number: int, scale: float, work: Work, tail: Floats) -> float:
     """Return what the polynomials miss: the last two Chebyshev coefficients of pulls and propagators."""
-    work, rule = state[2], state[3]
-    q, error = rule.nodes.size, 0.0
+    q, error = tail.shape[1], 0.0
     for k in range(work.pulls.shape[1]):
         one, two = 0.0, 0.0
         for j in range(q):
-            one += rule.tail[0, j] * work.pulls[j, k]
-            two += rule.tail[1, j] * work.pulls[j, k]
+            one += tail[0, j] * work.pulls[j, k]
+            two += tail[1, j] * work.pulls[j, k]
         error = max(error, (abs(one) + abs(two)) / scale)
     for at in range(number):
         phi = work.phi[work.active[at]]
@@ -238,16 +240,15 @@ def missed(number: int, scale: float, state: State, problem: Problem) -> float:
         for k in range(9):
             one, two = 0.0, 0.0
             for j in range(q):
-                one += rule.tail[0, j] * phi[j, k]
-                two += rule.tail[1, j] * phi[j, k]
+                one += tail[0, j] * phi[j, k]
+                two += tail[1, j] * phi[j, k]
             error = max(error, (abs(one) + abs(two)) / size)
     return error
 
 
 @njit(cache=True, **INTERNAL)
-def shorten(share: float, number: int, state: State) -> None:
+def shorten(share: float, number: int, work: Work, rule: Rule) -> None:
     """Take the polynomials of the first `share` of the step as a first guess for a step of that length."""
-    work, rule = state[2], state[3]
     q = rule.nodes.size
     earlier = work.table
     for i in range(q):
@@ -255,7 +256,7 @@ def shorten(share: float, number: int, state: State) -> None:
     column = work.scratch[0]
     for at in range(number):
         g = work.active[at]
-        work.extra[g, :, :] = 0.0
+        empty(work.extra[g])
         for k in range(9):
             for i in range(q):
                 column[i] = work.phi[g, i, k]

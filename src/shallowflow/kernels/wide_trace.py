@@ -23,7 +23,7 @@ import numpy as np
 from numba import njit
 
 from shallowflow.arrays import Floats
-from shallowflow.kernels.collocation import NEVER, first_zero, value_at, weights_at
+from shallowflow.kernels.collocation import NEVER, Rule, first_zero, value_at, weights_at
 from shallowflow.kernels.cone_geometry import INTERNAL, Walls
 from shallowflow.kernels.cone_groups import present, referred
 from shallowflow.kernels.wide_picard import activate, boost
@@ -36,7 +36,7 @@ from shallowflow.kernels.wide_state import (
     WEIGHTS,
     Moves,
     Problem,
-    State,
+    Work,
     normal_force,
     resting_group,
     sign_of,
@@ -61,9 +61,8 @@ def uniform(neuron: int) -> float:
 
 
 @njit(cache=True, **INTERNAL)
-def set_facets(cone: int, length: float, state: State, walls: Walls) -> None:
+def set_facets(cone: int, length: float, work: Work, rule: Rule, walls: Walls) -> None:
     """Set the distances to a cone's walls at the nodes as functionals of θ at the start of the step."""
-    work, rule = state[2], state[3]
     phi, q = work.phi[cone], rule.nodes.size
     for side in range(2):
         n = walls.normals[cone + side]
@@ -80,10 +79,9 @@ def set_facets(cone: int, length: float, state: State, walls: Walls) -> None:
 
 @njit(cache=True, **INTERNAL)
 def _cone_exit(
-    cone: int, psi: Floats, start: float, length: float, state: State, walls: Walls
+    cone: int, psi: Floats, start: float, length: float, work: Work, rule: Rule, walls: Walls
 ) -> tuple[float, int]:
     """Return when a neuron leaves a cone, and through which wall (0 first, 1 last)."""
-    work, rule = state[2], state[3]
     q = rule.nodes.size
     size = max(abs(psi[0]), abs(psi[1]), abs(psi[2]))
     when, through = NEVER, 0
@@ -121,13 +119,12 @@ def patience(along: float, outer: float) -> float:
 
 @njit(cache=True, **INTERNAL)
 def _slide_exit(
-    group: int, psi: Floats, start: float, length: float, state: State, problem: Problem
+    group: int, psi: Floats, start: float, length: float, work: Work, rule: Rule, rays: Floats
 ) -> float:
     """Return when ω or a of a sliding neuron vanishes."""
-    work, rule = state[2], state[3]
-    cones, q = problem.rays.shape[0], rule.nodes.size
+    cones, q = rays.shape[0], rule.nodes.size
     wall, sign = (group - cones) // 2, sign_of(group, cones)
-    e0, e1 = problem.rays[wall, 0], problem.rays[wall, 1]
+    e0, e1 = rays[wall, 0], rays[wall, 1]
     limit = patience(psi[0] * e0 + psi[1] * e1, psi[2])
     if limit == inf:
         return NEVER
@@ -139,23 +136,24 @@ def _slide_exit(
         along = work.forces[i, wall, 0] * e0 + work.forces[i, wall, 1] * e1
         values[i] = limit + sign * work.turns[group, i]
         slopes[i] = sign * length * along
-    return first_zero(start, values, slopes, NOISE, rule)
+    share: float = first_zero(start, values, slopes, NOISE, rule)
+    return share
 
 
 @njit(cache=True, **INTERNAL)
-def phi_at(share: float, group: int, state: State, problem: Problem, weights: Floats, p: Floats) -> None:
-    """Set p (9,) to Φ of a group at a share of the step; weights as from `weights_at`."""
-    work = state[2]
-    cones = problem.rays.shape[0]
+def phi_at(
+    share: float, group: int, turns: Floats, phi: Floats, rule: Rule, rays: Floats, weights: Floats, p: Floats
+) -> None:
+    """Set p (9,) to Φ of a group at a share of the step; turns (q,), phi (q, 9); weights of `weights_at`."""
+    cones = rays.shape[0]
     if group >= cones:
         wall = (group - cones) // 2
-        turn = value_at(share, work.turns[group], state[3])
-        boost(turn, problem.rays[wall, 0], problem.rays[wall, 1], p)
+        boost(value_at(share, turns, rule), rays[wall, 0], rays[wall, 1], p)
         return
     p[:] = 0.0
     for i in range(weights.size):
         for k in range(9):
-            p[k] += weights[i] * work.phi[group, i, k]
+            p[k] += weights[i] * phi[i, k]
 
 
 @njit(cache=True, **INTERNAL)
@@ -201,10 +199,10 @@ def downhill(sign: float, forces: Floats, rest: float, problem: Problem) -> tupl
 
 @njit(cache=True, **INTERNAL)
 def _meets_wall(
-    cone: int, through: int, theta: Floats, weights: Floats, state: State, problem: Problem
+    cone: int, through: int, theta: Floats, weights: Floats, forces: Floats, problem: Problem
 ) -> tuple[int, float]:
     """Return the group that a neuron at a wall of its cone enters, and the slope of the kink."""
-    forces, walls = state[2].forces, problem.walls
+    walls = problem.walls
     cones = problem.rays.shape[0]
     wall = cone + through
     n = walls.normals[wall]
@@ -234,10 +232,20 @@ def _meets_wall(
 
 @njit(cache=True, **INTERNAL)
 def _ends_sliding(
-    j: int, group: int, theta: Floats, weights: Floats, rest: float, state: State, problem: Problem
+    j: int,
+    group: int,
+    theta: Floats,
+    weights: Floats,
+    rest: float,
+    forces: Floats,
+    now: Floats,
+    problem: Problem,
 ) -> tuple[int, int, float]:
-    """Return the group that a sliding neuron with ω = 0 or a = 0 enters, the kind of move, and the kink."""
-    forces, walls = state[2].forces, problem.walls
+    """Return the group that a sliding neuron with ω = 0 or a = 0 enters, the kind of move, and the kink.
+
+    now (C, 2): working memory.
+    """
+    walls = problem.walls
     cones = problem.rays.shape[0]
     wall = (group - cones) // 2
     sign = sign_of(group, cones)
@@ -248,7 +256,6 @@ def _ends_sliding(
     kink = problem.loss[1] * problem.loss[2] * size * abs(f0 * e0 + f1 * e1) / walls.normals[wall, 2]
     if abs(along) < abs(theta[2]):
         theta[0], theta[1] = 0.0, 0.0
-        now = state[2].here.forces
         for c in range(cones):
             now[c, 0], now[c, 1] = force_at(c, weights, forces)
         target, ways = downhill(sign, now, rest, problem)
@@ -272,7 +279,8 @@ def trace(
     count: int,
     number: int,
     moves: Moves,
-    state: State,
+    work: Work,
+    rule: Rule,
     problem: Problem,
 ) -> tuple[int, int, float]:
     """Follow neuron j from the start of the step to its end and list its moves from `count` on.
@@ -283,15 +291,15 @@ def trace(
     an end, and -2 if the list is full.
     """
     cones = problem.rays.shape[0]
-    rule = state[3]
+    rays = problem.rays
     start, cut = 0.0, NEVER
-    weights, p = state[2].scratch[WEIGHTS], state[2].scratch[MATRIX, :9]
+    weights, p = work.scratch[WEIGHTS], work.scratch[MATRIX]
     for _ in range(MOST_HOPS):
         through = 0
         if group < cones:
-            share, through = _cone_exit(group, psi, start, length, state, problem.walls)
+            share, through = _cone_exit(group, psi, start, length, work, rule, problem.walls)
         elif group < 3 * cones:
-            share = _slide_exit(group, psi, start, length, state, problem)
+            share = _slide_exit(group, psi, start, length, work, rule, rays)
         else:
             share = NEVER
         if share > 1.0:
@@ -299,22 +307,24 @@ def trace(
         if count >= moves.neuron.size:
             return -2, number, cut
         weights_at(share, rule, weights)
-        phi_at(share, group, state, problem, weights, p)
+        phi_at(share, group, work.turns[group], work.phi[group], rule, rays, weights, p)
         theta = moves.theta[count]
         theta[0], theta[1], theta[2] = present(p, psi)
         kind = PLAIN
         if group < cones:
-            target, kink = _meets_wall(group, through, theta, weights, state, problem)
+            target, kink = _meets_wall(group, through, theta, weights, work.forces, problem)
         else:
-            target, kind, kink = _ends_sliding(j, group, theta, weights, limits[1], state, problem)
+            target, kind, kink = _ends_sliding(
+                j, group, theta, weights, limits[1], work.forces, work.here.forces, problem
+            )
         if kink * length * min(KINK, share, 1.0 - share) > limits[0]:
             cut = min(cut, share)
         if target < 3 * cones:
-            if not state[2].is_active[target]:
-                number = activate(target, number, length, state, problem)
+            if not work.is_active[target]:
+                number = activate(target, number, length, work, rule, rays)
                 if target < cones:
-                    set_facets(target, length, state, problem.walls)
-            phi_at(share, target, state, problem, weights, p)
+                    set_facets(target, length, work, rule, problem.walls)
+            phi_at(share, target, work.turns[target], work.phi[target], rule, rays, weights, p)
             theta[0], theta[1], theta[2] = referred(p, theta[0], theta[1], theta[2])
         moves.neuron[count], moves.share[count] = j, share
         moves.left[count], moves.entered[count], moves.kind[count] = group, target, kind

@@ -92,7 +92,9 @@ class WideFlow:
 
     def network(self) -> ReLUNetwork:
         """Return the current network, its neurons in the caller's order."""
-        now = self._flow.neurons_now(*self._state[:2], self._cones)
+        neurons, groups, _, _ = self._state
+        now = np.empty_like(neurons.theta)
+        self._flow.neurons_now(neurons.theta, neurons.slot, groups.propagators, now)
         return self._network.moved({"inner": self._root * now[:, :2], "outer": now[:, 2].copy()})
 
     def advance(self, until: float) -> GroupStep:
