@@ -195,7 +195,7 @@ THEOREM1 = Experiment(
             "seed": 0,
         },
         "paper": {
-            "width": 1_000,
+            "width": 200,
             "epsilon": 0.25,
             "alpha_0": 0.5,
             "smallest": 1e-30,
