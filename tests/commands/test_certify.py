@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from shallowflow.certificates import VERDICTS
+from shallowflow.arrays import Floats
+from shallowflow.certificates import VERDICTS, early_alignment_verdict
 from shallowflow.cli import main
 from shallowflow.data.generators import three_points
 from shallowflow.landscape import alignment_threshold, extremal_vectors, least_squares
@@ -120,6 +121,58 @@ def test_weakly_interacting_data_are_named_with_their_margin() -> None:
     assert told("three_points")["weak_interaction"]["applies"] is False
     hopeless = told("curve:sin_pi,size=20")["weak_interaction"]  # labels of 1e-16
     assert hopeless["applies"] is False
+    assert "need dimension about 10^" in hopeless["words"][0]
+
+
+def table(path: Path, inputs: Floats, targets: Floats) -> str:
+    np.savetxt(path, np.column_stack([inputs, targets]), delimiter=",")
+    return str(path)
+
+
+def test_random_white_data_in_high_dimension_are_answered_by_every_paper(tmp_path: Path) -> None:
+    """Eight points in 3,000 dimensions have 6,560 cones in their span: all of them are looked at."""
+    rng = np.random.default_rng(0)
+    inputs = rng.standard_normal((8, 3000)) / np.sqrt(3000)
+    labels = rng.choice([-1.0, 1.0], 8) * rng.uniform(0.5, 1.0, 8)
+    answers = told(table(tmp_path / "white.csv", inputs, labels))
+    assert answers["data"]["dimension"] == 3000
+    weak, early = answers["weak_interaction"], answers["early_alignment"]
+    gram = inputs @ inputs.T
+    bound = np.min(np.diag(gram)) * np.min(np.abs(labels)) / np.max(np.abs(labels)) / np.sqrt(8)
+    margin = bound - np.max(np.abs(np.linalg.eigvalsh(gram - np.diag(np.diag(gram)))))
+    assert weak["applies"] is True
+    assert weak["words"][0].startswith(f"Theorem 1 applies, margin {margin:.4g}")
+    assert "maybe not all" not in early["words"][0]
+    assert early["numbers"]["λ*"] > 0
+
+
+def test_correlated_data_are_told_what_fails_and_by_how_much(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    inputs = (rng.standard_normal((30, 200)) + 1.0) / np.sqrt(200)
+    answers = told(table(tmp_path / "correlated.csv", inputs, rng.choice([-1.0, 1.0], 30)))
+    gram = inputs @ inputs.T
+    strength = np.max(np.abs(np.linalg.eigvalsh(gram - np.diag(np.diag(gram)))))
+    bound = np.min(np.diag(gram)) / np.sqrt(30)
+    expected = f"interact with strength {strength:.4g}, {strength / bound:.3g} times the {bound:.4g} allowed"
+    assert answers["weak_interaction"]["applies"] is False
+    assert expected in answers["weak_interaction"]["words"][0]
+    assert "a search from" in answers["early_alignment"]["words"][0]
+
+
+def test_too_large_data_are_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(early_alignment_verdict, "SEARCH_WORK", 60**2 * 8 - 1)
+    verdict = told("sphere:size=60,dimension=8", "--paper", "early_alignment")["early_alignment"]
+    assert "no extremal vector is known" in verdict["words"][0]
+    assert verdict["tables"][0]["rows"] == []
+
+
+def test_a_bias_is_appended_to_one_column_only(spurious: str, tmp_path: Path) -> None:
+    plane = table(tmp_path / "plane.csv", np.eye(2), np.ones(2))
+    dimensions = [
+        told(path, *options, "--paper", "plateau")["data"]["dimension"]
+        for path, options in ((spurious, []), (plane, []), (plane, ["--bias"]))
+    ]
+    assert dimensions == [2, 2, 3]
 
 
 def test_people_read_sentences_and_details_on_demand() -> None:

@@ -165,9 +165,10 @@ def test_degenerate_data_have_no_threshold() -> None:
 def test_cones_that_are_still_by_coincidence_are_seen() -> None:
     data = Dataset([[1.0, 0.0], [-1.0, 1.0], [0.0, -1.0]], [1.0, 1.0, 1.0])
     found, patterns = pull(data), cones(data).patterns
-    assert not still_but_alive(found, patterns).any()
+    assert not still_but_alive(found, patterns, found.minimal_all(patterns)).any()
     cancelling = Dataset([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]], [2.0, -1.0, 1.0])
-    alive = still_but_alive(pull(cancelling), patterns := cones(cancelling).patterns)
+    found, patterns = pull(cancelling), cones(cancelling).patterns
+    alive = still_but_alive(found, patterns, found.minimal_all(patterns))
     assert {tuple(row) for row in patterns[alive].tolist()} == {(1, 1, -1), (1, 1, 0)}
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal, localcontext
+
 import numpy as np
 import pytest
 
@@ -76,3 +78,20 @@ def test_wrong_arguments_are_named() -> None:
         gaussian_dimension(5, 0.5)
     with pytest.raises(InvalidInputError, match="epsilon"):
         gaussian_dimension(5, 1.0, 1.5)
+
+
+@pytest.mark.parametrize("ratio", [1e3, 1e8, 1e16, 1e40, 1e300])
+def test_labels_of_any_size_have_a_dimension(ratio: float) -> None:
+    """√(1 + u) − 1 is u/2 to first order: the dimension is that with 50 digits, however small u is."""
+    with localcontext() as context:
+        context.prec = 700
+        allowed = 1 / (1 + 2 * Decimal(10).sqrt() * Decimal(ratio))
+        reach = Decimal(10).sqrt() + (2 * (2 / Decimal("0.05")).ln()).sqrt()
+        expected = (reach / ((1 + allowed).sqrt() - 1)) ** 2
+    assert float(gaussian_dimension(10, ratio) / int(expected)) == pytest.approx(1.0, rel=1e-9)
+
+
+def test_labels_that_differ_beyond_a_float_have_no_ratio() -> None:
+    assert interaction(sf.Dataset(np.eye(2), [1e-310, 1.0])).label_ratio == np.inf
+    assert interaction(sf.Dataset(np.eye(2), [0.0, 0.0])).label_ratio == np.inf
+    assert interaction(sf.Dataset(np.eye(2), [-0.5, 2.0])).label_ratio == 4.0

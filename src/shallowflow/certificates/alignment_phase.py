@@ -15,15 +15,23 @@ from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.aligned import STILL, NeuronAlignment, neuron_alignment
 from shallowflow.landscape.alignment import (
+    ON,
+    AlignmentConstants,
     AlignmentThreshold,
-    alignment_threshold_of,
+    alignment_constants,
     check_exponents,
     pull,
     still_but_alive,
 )
 from shallowflow.landscape.balance import balance, check_relu
-from shallowflow.landscape.cones import Cones, cones
-from shallowflow.landscape.extremal import extremal_vectors, extremal_vectors_of
+from shallowflow.landscape.cones import LIMIT, Cones, cones
+from shallowflow.landscape.extremal import (
+    ExtremalVectors,
+    extremal_vectors,
+    extremal_vectors_of,
+    lifted,
+)
+from shallowflow.landscape.span import span_of
 from shallowflow.models.loss import Loss
 from shallowflow.models.networks import ReLUNetwork
 
@@ -35,7 +43,11 @@ MOST_TIMES = 100
 
 
 class Surroundings:
-    """The cones of the data (None where they are too many) and its extremal vectors (then by a search)."""
+    """The cones of the data (None where they are too many) and its extremal vectors (then by a search).
+
+    Cones and constants are those of `space.dataset`, in at most n + 1 dimensions; the vectors are in R^d.
+    limit: on the number of cones; starts: of the search (0: none is made).
+    """
 
     def __init__(
         self,
@@ -43,16 +55,32 @@ class Surroundings:
         loss: Loss | None = None,
         slope: float = 0.0,
         *,
+        limit: int = LIMIT,
         starts: int = SEARCH_STARTS,
         progress: Callable[[float], None] | None = None,
     ) -> None:
+        self.space = span_of(dataset)
+        self.pull = pull(self.space.dataset, loss, slope)
         self.arrangement: Cones | None = None
+        self.constants: AlignmentConstants | None = None
+        self.coincidences: int | None = None
+        self.vectors = ExtremalVectors(complete=False)
         try:
-            self.arrangement = cones(dataset)
+            self.arrangement = cones(self.space.dataset, limit=limit)
         except InvalidInputError:
-            self.vectors = extremal_vectors(dataset, loss, slope, starts=starts, progress=progress)
+            if starts:
+                self.vectors = extremal_vectors(dataset, loss, slope, starts=starts, progress=progress)
             return
-        self.vectors = extremal_vectors_of(pull(dataset, loss, slope), self.arrangement)
+        show = progress or (lambda share: None)
+        patterns = self.arrangement.patterns
+        show(0.1)
+        shortest = self.pull.minimal_all(patterns)
+        show(0.4)
+        found = extremal_vectors_of(self.pull, self.arrangement, shortest)
+        self.vectors = lifted(found, self.space)
+        show(0.6)
+        self.constants = alignment_constants(self.pull, self.arrangement, shortest, loss)
+        self.coincidences = int(np.sum(still_but_alive(self.pull, patterns, shortest)))
 
 
 class AlignmentQuery:
@@ -77,27 +105,26 @@ class AlignmentQuery:
         check_exponents(epsilon, alpha_0)
         if network is not None:
             slope = checked(network, dataset).slope
-        self.network, self.dataset, self.loss = network, dataset, loss
+        around = surroundings or Surroundings(dataset, loss, slope)
+        self.network, self.space, self.loss = network, around.space, loss
         self.epsilon, self.alpha_0, self.positive_start = epsilon, alpha_0, positive_start
-        self.pull = pull(dataset, loss, slope)
+        self.pull = around.pull
         self.scale = None if network is None else init_scale(network)
         self.chosen = None if network is None else self._chosen(network)
+        self.vectors, self.coincidences = around.vectors, around.coincidences
+        self.general = None if around.arrangement is None else around.arrangement.general
         self.threshold: AlignmentThreshold | None = None
-        self.general: bool | None = None
-        self.coincidences: int | None = None
-        surroundings = surroundings or Surroundings(dataset, loss, slope)
-        self.vectors, arrangement = surroundings.vectors, surroundings.arrangement
-        if arrangement is None:
-            return
-        self.threshold = alignment_threshold_of(
-            dataset, arrangement, loss, slope, epsilon=epsilon, alpha_0=alpha_0
-        )
-        self.general = arrangement.general
-        self.coincidences = int(np.sum(still_but_alive(self.pull, arrangement.patterns)))
+        if around.constants is not None:
+            self.threshold = around.constants.threshold(epsilon, alpha_0)
+
+    def alignment(self, network: ReLUNetwork, tolerance: float = ON) -> NeuronAlignment:
+        """Return how far the neurons of a network are aligned."""
+        inside = self.space.network(network)
+        return neuron_alignment(inside, self.space.dataset, loss=self.loss, tolerance=tolerance)
 
     def _chosen(self, network: ReLUNetwork) -> Bools:
         """Return which neurons satisfy the first point of Condition 1, or of Condition 2, (m,)."""
-        found = neuron_alignment(network, self.dataset, loss=self.loss)
+        found = self.alignment(network)
         if self.positive_start:
             return np.asarray(found.alignments > 0)
         # A dead neuron has 0 > −0 to satisfy; the theorem's D = 0 case is meant for it.
@@ -201,8 +228,7 @@ def observe(
         with np.errstate(divide="ignore"):
             change = max(change, float(np.max(np.maximum(factors, 1.0 / factors), initial=1.0)))
             ratio = max(ratio, float(np.max(lengths / np.abs(network.outer[seen]), initial=0.0)))
-    found = neuron_alignment(networks[-1][1], query.dataset, loss=query.loss, tolerance=accuracy)
-    return Observed(change, ratio, found, start > 0)
+    return Observed(change, ratio, query.alignment(networks[-1][1], accuracy), start > 0)
 
 
 def networks_until(trajectory: Trajectory, end: float) -> list[tuple[float, ReLUNetwork]]:

@@ -151,10 +151,7 @@ def theorem_2(
     Lemma 8, by which Assumptions 4 to 6 would follow, has a slip (see `landscape.spurious`), so they are
     checked too. Parameters and promises as in `theorem_4`.
     """
-    found = spurious_conditions(dataset)
-    eta = found.eta if np.isfinite(found.eta) else None
-    first = Hypothesis("Assumption 3 holds with η < 1/6: the smallest η", found.assumption_3, eta, 1 / 6)
-    hypotheses = (first, *_line_hypotheses(found), *_small_start(network, dataset))
+    hypotheses = (*_three_points(spurious_conditions(dataset)), *_small_start(network, dataset))
     promises = _line_promises(dataset, trajectory, positive(accuracy, "accuracy"))
     return Certificate("early_alignment/theorem-2", hypotheses, promises)
 
@@ -176,6 +173,22 @@ def theorem_4(
     hypotheses = (*_line_hypotheses(spurious_conditions(dataset)), *_small_start(network, dataset))
     promises = _line_promises(dataset, trajectory, positive(accuracy, "accuracy"))
     return Certificate("early_alignment/theorem-4", hypotheses, promises)
+
+
+def line_certificates(dataset: Dataset) -> tuple[Certificate, Certificate]:
+    """Return Thms 2 and 4 on the data alone; the cones are listed once for both."""
+    found, promises = spurious_conditions(dataset), _line_promises(dataset, None, 1.0)
+    return (
+        Certificate("early_alignment/theorem-2", _three_points(found), promises),
+        Certificate("early_alignment/theorem-4", _line_hypotheses(found), promises),
+    )
+
+
+def _three_points(found: SpuriousConditions) -> tuple[Hypothesis, ...]:
+    """Return Assumption 3, and Assumptions 4 to 6."""
+    eta = found.eta if np.isfinite(found.eta) else None
+    first = Hypothesis("Assumption 3 holds with η < 1/6: the smallest η", found.assumption_3, eta, 1 / 6)
+    return (first, *_line_hypotheses(found))
 
 
 def _line_hypotheses(found: SpuriousConditions) -> tuple[Hypothesis, ...]:

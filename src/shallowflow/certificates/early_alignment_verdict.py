@@ -19,8 +19,8 @@ from shallowflow.models import initialize
 from shallowflow.models.networks import ReLUNetwork
 
 INITIALISATIONS = ("balanced", "dominated", "gaussian")
-SEARCH_WORK = 2_000_000
-"""The search for extremal vectors makes about this many scalar products of inputs with a neuron."""
+SEARCH_WORK, MOST_STARTS = 5 * 10**7, 100
+"""The search for extremal vectors makes SEARCH_WORK/(n²d) starts, d at most n + 1: a few seconds."""
 FITS = 1e-12
 """Relative loss below which the least-squares line fits the data."""
 EPSILON, ALPHA_0 = 0.25, 0.1
@@ -33,7 +33,8 @@ def verdict(question: Question) -> Verdict:
     start: ReLUNetwork = getattr(initialize, name)(
         question.width, dataset.dimension, init_scale=question.init_scale, seed=question.seed
     )
-    starts = int(np.clip(SEARCH_WORK // (dataset.size**2 * dataset.dimension), 2, 100))
+    reached = min(dataset.dimension, dataset.size + 1)
+    starts = min(SEARCH_WORK // (dataset.size**2 * reached), MOST_STARTS)
     around = Surroundings(dataset, starts=starts, progress=question.progress)
     first = AlignmentQuery(start, dataset, None, 0.0, epsilon=EPSILON, alpha_0=ALPHA_0, surroundings=around)
     third = AlignmentQuery(
@@ -56,7 +57,7 @@ def _line_certificates(dataset: Dataset, around: Surroundings) -> tuple[Certific
     """Return Thms 2 and 4 on the data alone, if their cones can be listed."""
     if around.arrangement is None:
         return ()
-    return early_alignment.theorem_2(None, dataset), early_alignment.theorem_4(None, dataset)
+    return early_alignment.line_certificates(dataset)
 
 
 def _vectors_words(vectors: ExtremalVectors, starts: int, dataset: Dataset) -> str:
@@ -67,9 +68,12 @@ def _vectors_words(vectors: ExtremalVectors, starts: int, dataset: Dataset) -> s
     if vectors.complete:
         return f"Small neurons turn to {len(vectors)} extremal vector(s): {counted}. {neurons}"
     faces = face_bound(dataset.size, min(dataset.size, dataset.dimension))
+    many = f"There may be {_rough(faces)} activation cones and faces, too many to list"
+    if not starts:
+        return f"{many}, and too many points for a search of a few seconds: no extremal vector is known."
     return (
-        f"There may be {_rough(faces)} activation cones and faces, too many to list: a search from {starts} "
-        f"random directions found {len(vectors)} extremal vector(s) ({counted}), maybe not all. {neurons}"
+        f"{many}: a search from {starts} random direction{'s' if starts > 1 else ''} found {len(vectors)} "
+        f"extremal vector(s) ({counted}), maybe not all. {neurons}"
     )
 
 

@@ -152,8 +152,7 @@ def corollary_1(
     size, dimension = dataset.size, dataset.dimension
     scale = float(np.mean(np.sum(dataset.inputs**2, axis=1)))
     usual = 2 * np.sqrt(size / dimension) + size / dimension
-    ratio = found.largest_label / found.smallest_label if found.smallest_label > 0 else np.inf
-    needed = gaussian_dimension(size, ratio, epsilon / 2) if np.isfinite(ratio) else None
+    needed = _gaussian_dimension(found, size, epsilon / 2)
     white = None if found.norm <= 1.5 * usual * scale else False
     wide = None if start is None else start.width
     width = 8 * float(np.log(size / epsilon))
@@ -294,10 +293,9 @@ def verdict(
     if min(found.smallest_input, found.smallest_label) == 0:
         fails.append("an input or a label is zero, where both must be nonzero")
     elif not found.holds:
-        dimension = gaussian_dimension(dataset.size, found.largest_label / found.smallest_label, epsilon)
         fails.append(
             f"Assumption 2 fails: the inputs interact with strength {found.norm:.4g}, {found.share:.3g} "
-            f"times the {found.bound:.4g} allowed (Gaussian inputs of this number need dimension {dimension})"
+            f"times the {found.bound:.4g} allowed ({_dimension_words(found, dataset.size, epsilon)})"
         )
     if neurons < needed:
         fails.append(f"{neurons} neurons are fewer than the 4 ln(n/ε) = {needed:.1f} of Lemma 5")
@@ -309,6 +307,21 @@ def verdict(
         f"probability at least {1 - epsilon:g}. {_start_sentence(certificate)}"
     )
     return DataVerdict(sentence, True, certificate)
+
+
+def _gaussian_dimension(found: Interaction, size: int, epsilon: float) -> int | None:
+    """Return `gaussian_dimension` for these labels, None if one of them is (all but) zero."""
+    ratio = found.label_ratio
+    return gaussian_dimension(size, ratio, epsilon) if np.isfinite(ratio) else None
+
+
+def _dimension_words(found: Interaction, size: int, epsilon: float) -> str:
+    """Say in which dimension as many Gaussian inputs would do."""
+    dimension = _gaussian_dimension(found, size, epsilon)
+    if dimension is None:
+        return "the labels differ by so much that no dimension would do"
+    told = str(dimension) if dimension < 10**9 else f"about 10^{len(str(dimension)) - 1}"
+    return f"Gaussian inputs of this number need dimension {told}"
 
 
 def _start_sentence(certificate: Certificate) -> str:

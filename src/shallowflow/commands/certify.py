@@ -17,7 +17,9 @@ from shallowflow.commands.data_argument import read_data
 @click.option("--width", type=int, default=100, show_default=True, help="Neurons of the start in mind.")
 @click.option("--init", default="balanced", show_default=True, help="balanced, dominated or gaussian.")
 @click.option("--init-scale", type=float, default=1e-3, show_default=True, help="Scale λ of that start.")
-@click.option("--bias/--no-bias", "bias", default=None, help="Append a coordinate 1 (CSV: yes).")
+@click.option(
+    "--bias/--no-bias", "bias", default=None, help="Append a coordinate 1 (CSV: if x is one column)."
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of data and start.")
 @click.option("--details", is_flag=True, help="Print every hypothesis and promise.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -30,6 +32,9 @@ def certify(
     data's extremal vectors, the thresholds, and a verdict in words: where training will end, or which
     assumption fails and by how much. Where the activation cones are too many to list, a search says what it
     found. A verdict that nothing is promised is a finding: the exit code stays 0.
+
+    Networks have no bias of their own: a coordinate 1 is appended to CSV inputs of one column, and to others
+    by --bias only (it makes all inputs interact).
 
     \b
     Examples:
@@ -44,14 +49,14 @@ def certify(
     papers = [one_of(paper, "--paper", VERDICTS)] if paper else list(VERDICTS)
     count(options["width"], "width")
     positive(options["init_scale"], "init_scale")
-    dataset = read_data(data, seed=options["seed"], bias=bias, csv_bias=True)
+    dataset = read_data(data, seed=options["seed"], bias=bias, csv_bias="line")
     verdicts = []
     with progress_bar(f"certifying {dataset.name or data}") as show:
         for number, word in enumerate(papers):
             start = number / len(papers)
 
             def searching(fraction: float, start: float = start, word: str = word) -> None:
-                show(start + fraction / len(papers), f"{word}: searching extremal vectors")
+                show(start + fraction / len(papers), f"{word}: looking for extremal vectors")
 
             show(start, word)
             verdicts.append(VERDICTS[word](Question(dataset, progress=searching, **options)))

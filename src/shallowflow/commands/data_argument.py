@@ -5,23 +5,26 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable
+from typing import Literal
 
 from shallowflow.arrays import shown
 from shallowflow.data import GENERATORS, Dataset
 from shallowflow.errors import InvalidInputError
 
 
-def read_data(text: str, *, seed: int, bias: bool | None, csv_bias: bool) -> Dataset:
+def read_data(text: str, *, seed: int, bias: bool | None, csv_bias: bool | Literal["line"]) -> Dataset:
     """Return the data named on the command line.
 
-    bias: whether a coordinate 1 is appended; None: `csv_bias` for a CSV file, no for a generator.
+    bias: whether a coordinate 1 is appended; None: `csv_bias` for a CSV file ("line": if its inputs are one
+    column), no for a generator.
     """
     name, _, arguments = text.partition(":")
     if name in GENERATORS:
         dataset = _generated(GENERATORS[name], arguments, seed, text)
     elif text.lower().endswith(".csv") or os.path.exists(text):
         dataset = Dataset.from_csv(text)
-        bias = csv_bias if bias is None else bias
+        if bias is None:
+            bias = dataset.dimension == 1 if csv_bias == "line" else csv_bias
     else:
         known = ", ".join(GENERATORS)
         raise InvalidInputError(f"DATA: must be a CSV file or one of {known}; got {shown(text)}")

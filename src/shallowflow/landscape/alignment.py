@@ -30,7 +30,8 @@ from shallowflow.data.dataset import Dataset
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.arrangement import Signs
 from shallowflow.landscape.cones import LIMIT, Cones, cones
-from shallowflow.landscape.subgradient import minimal_gates
+from shallowflow.landscape.span import span_of
+from shallowflow.landscape.subgradient import minimal_gates, unbounded_gates
 from shallowflow.models.loss import Loss, SquareLoss
 from shallowflow.models.networks import ReLUNetwork
 
@@ -50,14 +51,19 @@ class Pull(FrozenArrays):
     slope: float
 
     @cached_property
+    def lengths(self) -> Floats:
+        """‖x_k‖, (n,)."""
+        return np.asarray(np.linalg.norm(self.inputs, axis=1))
+
+    @cached_property
     def scale(self) -> float:
         """Σ_k |g_k| ‖x_k‖: no subgradient is longer."""
-        return float(np.abs(self.strengths) @ np.linalg.norm(self.inputs, axis=1))
+        return float(np.abs(self.strengths) @ self.lengths)
 
     def pattern(self, direction: Floats, tolerance: float = ON) -> Signs:
         """Return A(w) (n,): zero where |⟨w, x_k⟩| ≤ tolerance·‖w‖‖x_k‖."""
         values = self.inputs @ direction
-        sizes = np.linalg.norm(self.inputs, axis=1) * np.linalg.norm(direction)
+        sizes = self.lengths * np.linalg.norm(direction)
         return np.where(np.abs(values) <= tolerance * sizes, 0, np.sign(values)).astype(np.int8)
 
     def known(self, pattern: Signs) -> Floats:
@@ -67,24 +73,31 @@ class Pull(FrozenArrays):
 
     def minimal(self, pattern: Signs) -> tuple[Floats, Floats]:
         """Return D_u (d,) and its gates η on the zeros of the pattern, (number of zeros,)."""
-        known, zeros = self.known(pattern), pattern == 0
-        if not zeros.any():
-            return known, np.zeros(0)
-        parts = self.strengths[zeros, None] * self.inputs[zeros]
-        # Inside the box the unconstrained minimiser is the answer, and cheaper than a bounded solver.
-        gates = np.linalg.lstsq(parts.T, -known, rcond=ON)[0]
-        if np.any(gates < self.slope) or np.any(gates > 1.0):
-            gates = minimal_gates(known, parts, self.slope)
-        shortest = known + gates @ parts
-        return np.where(np.linalg.norm(shortest) <= ZERO * self.scale, 0.0, shortest), gates
+        shortest, gates = self._shortest(self.known(pattern)[None], pattern == 0)
+        return shortest[0], gates[0]
+
+    def _shortest(self, known: Floats, zeros: Bools) -> tuple[Floats, Floats]:
+        """Return D_u (F, d) and the gates (F, zeros) of patterns with the same zeros, known: D̃_u (F, d)."""
+        gates = np.zeros((len(known), int(zeros.sum())))
+        if zeros.any():
+            parts = self.strengths[zeros, None] * self.inputs[zeros]
+            # Inside the box the unconstrained minimiser is the answer, and cheaper than a bounded solver.
+            gates = unbounded_gates(known.T, parts).T
+            for face in np.flatnonzero(np.any((gates < self.slope) | (gates > 1.0), axis=1)):
+                gates[face] = minimal_gates(known[face], parts, self.slope)
+            known = known + gates @ parts
+        rounding = np.linalg.norm(known, axis=1, keepdims=True) <= ZERO * self.scale
+        return np.where(rounding, 0.0, known), gates
 
     def minimal_all(self, patterns: Signs) -> Floats:
         """Return D_u for every row of patterns (F, n), as (F, d)."""
         gates = np.where(patterns > 0, 1.0, self.slope) * (patterns != 0)
         shortest: Floats = (gates * self.strengths) @ self.inputs
-        shortest[np.linalg.norm(shortest, axis=1) <= ZERO * self.scale] = 0.0
-        for face in np.flatnonzero(np.any(patterns == 0, axis=1)):
-            shortest[face] = self.minimal(patterns[face])[0]
+        # Faces on the same hyperplanes share one factorisation.
+        kinds, which = np.unique(patterns == 0, axis=0, return_inverse=True)
+        order = np.argsort(which.ravel(), kind="stable")
+        for zeros, faces in zip(kinds, np.split(order, np.cumsum(np.bincount(which.ravel()))), strict=False):
+            shortest[faces] = self._shortest(shortest[faces], zeros)[0]
         return shortest
 
     def value(self, direction: Floats) -> float:
@@ -202,25 +215,11 @@ def alignment_threshold(
     >>> round(found.d_max, 4), 0 < found.scale < 1
     (0.715, True)
     """
-    arrangement = cones(dataset, limit=limit)
-    return alignment_threshold_of(dataset, arrangement, loss, slope, epsilon=epsilon, alpha_0=alpha_0)
-
-
-def alignment_threshold_of(
-    dataset: Dataset,
-    arrangement: Cones,
-    loss: Loss | None = None,
-    slope: float = 0.0,
-    *,
-    epsilon: float = 0.25,
-    alpha_0: float = 0.1,
-) -> AlignmentThreshold:
-    """Return `alignment_threshold`, given all activation cones."""
     check_exponents(epsilon, alpha_0)
-    loss = SquareLoss() if loss is None else loss
-    found = pull(dataset, loss, slope)
-    lipschitz = loss.weight(dataset.size) if isinstance(loss, SquareLoss) else 1.0 / dataset.size
-    return _threshold(found, arrangement, lipschitz, epsilon, alpha_0)
+    dataset = span_of(dataset).dataset
+    arrangement, found = cones(dataset, limit=limit), pull(dataset, loss, slope)
+    shortest = found.minimal_all(arrangement.patterns)
+    return alignment_constants(found, arrangement, shortest, loss).threshold(epsilon, alpha_0)
 
 
 def check_exponents(epsilon: float, alpha_0: float) -> None:
@@ -231,27 +230,57 @@ def check_exponents(epsilon: float, alpha_0: float) -> None:
         raise InvalidInputError(f"alpha_0: must lie in (0, 1], got {alpha_0:g}")
 
 
-def _threshold(
-    found: Pull, arrangement: Cones, lipschitz: float, epsilon: float, alpha_0: float
-) -> AlignmentThreshold:
-    shortest = found.minimal_all(arrangement.patterns)
+@dataclass(frozen=True)
+class AlignmentConstants:
+    """What `AlignmentThreshold` needs of the data, whatever ε and α₀.
+
+    total: Σ_k ‖x_k‖² times the Lipschitz constant of g; fixed: the smallest |g_k|/‖x_k‖ over that constant.
+    """
+
+    d_max: float
+    d_min: float
+    alpha_plus: float
+    alpha_minus: float
+    delta_0: float
+    total: float
+    fixed: float
+
+    def threshold(self, epsilon: float, alpha_0: float) -> AlignmentThreshold:
+        """Return λ* and the constants of (37) and (40) for these ε and α₀."""
+        alpha, least = min(self.alpha_plus, self.alpha_minus), self.d_min
+        room = min(alpha**2 / 8 * least, alpha_0**2 / 4 * least, self.delta_0)
+        room = room / self.total if self.total > 0 else np.inf
+        scale = min(1.0, float(min(room, self.fixed)) ** (1 / (2 - 4 * epsilon)))
+        logs = [
+            _log_constant(self.d_max, least, a, self.total, p)
+            for a, p in ((min(alpha, alpha_0), 4.0), (alpha, 2.0))
+        ]
+        angles = self.alpha_plus, self.alpha_minus
+        return AlignmentThreshold(scale, epsilon, alpha_0, self.d_max, least, *angles, self.delta_0, *logs)
+
+
+def alignment_constants(
+    found: Pull, arrangement: Cones, shortest: Floats, loss: Loss | None = None
+) -> AlignmentConstants:
+    """Return the constants of App. D, given all activation cones and their D_u (F, d)."""
+    size = len(found.inputs)
+    square = SquareLoss() if loss is None else loss
+    lipschitz = square.weight(size) if isinstance(square, SquareLoss) else 1.0 / size
     norms = np.linalg.norm(shortest, axis=1)
     moving = norms > 0
-    origin = float(np.linalg.norm(found.minimal(np.zeros(len(found.inputs), np.int8))[0]))
-    d_max = float(np.max(norms, initial=origin))
-    d_min = float(np.min(np.append(norms[moving], origin if origin > 0 else np.inf)))
-    plus = _misaligned(found, arrangement, shortest, 1)
-    minus = _misaligned(found, arrangement, shortest, -1)
-    delta = _stability(found, arrangement.patterns[moving], shortest[moving])
-    sizes = np.linalg.norm(found.inputs, axis=1)
-    total = lipschitz * float(sizes @ sizes)
-    alpha = min(plus, minus)
-    room = min(alpha**2 / 8 * d_min, alpha_0**2 / 4 * d_min, delta) / total if total > 0 else np.inf
-    filled = sizes > 0
-    fixed = np.min(np.abs(found.strengths[filled]) / lipschitz / sizes[filled], initial=np.inf)
-    scale = min(1.0, float(min(room, fixed)) ** (1 / (2 - 4 * epsilon)))
-    logs = [_log_constant(d_max, d_min, a, total, p) for a, p in ((min(alpha, alpha_0), 4.0), (alpha, 2.0))]
-    return AlignmentThreshold(scale, epsilon, alpha_0, d_max, d_min, plus, minus, delta, *logs)
+    origin = float(np.linalg.norm(found.minimal(np.zeros(size, np.int8))[0]))
+    filled = found.lengths > 0
+    return AlignmentConstants(
+        d_max=float(np.max(norms, initial=origin)),
+        d_min=float(np.min(np.append(norms[moving], origin if origin > 0 else np.inf))),
+        alpha_plus=_misaligned(found, arrangement, shortest, 1),
+        alpha_minus=_misaligned(found, arrangement, shortest, -1),
+        delta_0=_stability(found, arrangement.patterns[moving], shortest[moving]),
+        total=lipschitz * float(found.lengths @ found.lengths),
+        fixed=float(
+            np.min(np.abs(found.strengths[filled]) / lipschitz / found.lengths[filled], initial=np.inf)
+        ),
+    )
 
 
 def _log_constant(d_max: float, d_min: float, alpha: float, total: float, power: float) -> float:
@@ -283,7 +312,7 @@ def _misaligned(found: Pull, arrangement: Cones, shortest: Floats, sign: int) ->
 def _stability(found: Pull, patterns: Signs, shortest: Floats) -> float:
     """Return δ₀ (21): how far the extremal vectors are from losing their pattern."""
     smallest = np.inf
-    sizes = np.linalg.norm(found.inputs, axis=1)
+    sizes = found.lengths
     for pattern, gradient in zip(patterns, shortest, strict=True):
         if not is_extremal(found, pattern, gradient):
             continue
@@ -305,8 +334,7 @@ def is_extremal(found: Pull, pattern: Signs, gradient: Floats) -> bool:
     return bool(np.array_equal(own, pattern) or np.array_equal(own, -pattern))
 
 
-def still_but_alive(found: Pull, patterns: Signs) -> Bools:
+def still_but_alive(found: Pull, patterns: Signs, shortest: Floats) -> Bools:
     """Return which patterns (F, n) have D_u = 0 by coincidence, some gate being open: Lemma 11 forbids it."""
-    still = ~found.minimal_all(patterns).any(axis=1)
     open_gates = np.where(patterns > 0, 1.0, found.slope) * (patterns != 0) != 0
-    return np.asarray(still & np.any(open_gates, axis=1))
+    return np.asarray(~shortest.any(axis=1) & np.any(open_gates, axis=1))

@@ -20,7 +20,7 @@ point; it is then listed as a "saddle". Assumption 2 excludes such data.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -31,6 +31,7 @@ from shallowflow.landscape.alignment import ON, ZERO, Pull, is_extremal, pull
 from shallowflow.landscape.arrangement import Signs
 from shallowflow.landscape.cones import LIMIT, Cones, cones, rays_of
 from shallowflow.landscape.extremal_search import ascend
+from shallowflow.landscape.span import Span, span_of
 from shallowflow.models.loss import Loss
 
 KINDS = ("maximum", "minimum", "saddle")
@@ -103,18 +104,30 @@ def extremal_vectors(
     >>> only.kind, only.vector.round(6)
     ('maximum', array([-0.258333,  0.666667]))
     """
-    found = pull(dataset, loss, slope)
+    space = span_of(dataset)
+    found = pull(space.dataset, loss, slope)
     if count(starts, "starts", 0):
-        return _searched(found, starts, generator(seed), progress)
-    return extremal_vectors_of(found, cones(dataset, limit=limit))
+        return lifted(_searched(found, starts, generator(seed), progress), space)
+    arrangement = cones(space.dataset, limit=limit)
+    return lifted(extremal_vectors_of(found, arrangement, found.minimal_all(arrangement.patterns)), space)
 
 
-def extremal_vectors_of(found: Pull, arrangement: Cones) -> ExtremalVectors:
-    """Return all extremal vectors, given all activation cones."""
+def extremal_vectors_of(found: Pull, arrangement: Cones, shortest: Floats) -> ExtremalVectors:
+    """Return all extremal vectors, given all activation cones and their D_u (F, d)."""
     patterns = arrangement.patterns
-    shortest = found.minimal_all(patterns)
     faces = [face for face in range(len(patterns)) if is_extremal(found, patterns[face], shortest[face])]
     return ExtremalVectors(extremal_vector(found, patterns[face], shortest[face]) for face in faces)
+
+
+def lifted(vectors: ExtremalVectors, space: Span) -> ExtremalVectors:
+    """Return extremal vectors found in the coordinates of `space` in those of the data."""
+    if space.basis is None:
+        return vectors
+    moved = (
+        replace(one, direction=space.lifted(one.direction), vector=space.lifted(one.vector))
+        for one in vectors
+    )
+    return ExtremalVectors(moved, complete=vectors.complete)
 
 
 def _searched(

@@ -27,8 +27,9 @@ def ascend(found: Pull, direction: Floats, sign: int) -> Signs | None:
     """
     point = direction / np.linalg.norm(direction)
     pattern = found.pattern(point)
+    pulled = found.minimal(pattern)
     for _ in range(MOST_CONES * len(found.inputs)):
-        pattern, gradient = _released(found, pattern)
+        pattern, gradient = _released(found, pattern, *pulled)
         if not gradient.any():
             return None
         target = sign * gradient / np.linalg.norm(gradient)
@@ -38,14 +39,13 @@ def ascend(found: Pull, direction: Floats, sign: int) -> Signs | None:
         point, hit = _advance(found, point, pattern, target)
         if hit < 0:
             return None
-        pattern = _passed(found, pattern, hit, sign)
+        pattern, pulled = _passed(found, pattern, hit, sign)
     return None
 
 
-def _released(found: Pull, pattern: Signs) -> tuple[Signs, Floats]:
+def _released(found: Pull, pattern: Signs, gradient: Floats, gates: Floats) -> tuple[Signs, Floats]:
     """Return the pattern without the hyperplanes whose gate is at the end of [γ, 1], and its gradient."""
     pattern = pattern.copy()
-    gradient, gates = found.minimal(pattern)
     on = np.flatnonzero(pattern == 0)
     ends = np.where(gates >= 1.0, 1, np.where(gates <= found.slope, -1, 0))
     pattern[on] = np.where(found.inputs[on].any(axis=1), ends, 0)
@@ -64,12 +64,15 @@ def _advance(found: Pull, point: Floats, pattern: Signs, target: Floats) -> tupl
     return moved / np.linalg.norm(moved), int(leaving[first])
 
 
-def _passed(found: Pull, pattern: Signs, hit: int, sign: int) -> Signs:
-    """Return the pattern after meeting hyperplane `hit`: crossed, or held if the other side pushes back."""
+def _passed(found: Pull, pattern: Signs, hit: int, sign: int) -> tuple[Signs, tuple[Floats, Floats]]:
+    """Return the pattern after meeting hyperplane `hit`, with its gradient and gates.
+
+    The hyperplane is crossed, or held if the other side pushes back.
+    """
     beyond = pattern.copy()
     beyond[hit] = -pattern[hit]
-    speed = sign * float(found.minimal(beyond)[0] @ found.inputs[hit])
-    if speed * beyond[hit] > 0:
-        return beyond
+    pulled = found.minimal(beyond)
+    if sign * float(pulled[0] @ found.inputs[hit]) * beyond[hit] > 0:
+        return beyond, pulled
     beyond[hit] = 0
-    return beyond
+    return beyond, found.minimal(beyond)

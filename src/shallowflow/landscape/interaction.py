@@ -14,6 +14,7 @@ Assumption 2 follows from u ≤ C_y^−/(C_y^− + 2√n C_y^+). (The print of (
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil
 
 import numpy as np
 
@@ -26,6 +27,10 @@ SMALL = 800
 ANTIPODAL = 1e-12
 """Two inputs are antipodal if their cosine is −1 up to this."""
 ROWS = 512
+WHOLE = 2.0**53
+"""Floats beyond this are whole numbers."""
+LARGEST_RATIO = 1e300
+"""Labels that differ by more are not compared: their quotient may be beyond a float."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,12 @@ class Interaction:
     def margin(self) -> float:
         """bound − ν: positive if Assumption 2 holds."""
         return self.bound - self.norm
+
+    @property
+    def label_ratio(self) -> float:
+        """C_y^+/C_y^−: infinite if a label is zero, or beyond what a float can hold."""
+        low, high = self.smallest_label, self.largest_label
+        return high / low if low > high / LARGEST_RATIO else float("inf")
 
     @property
     def share(self) -> float:
@@ -128,11 +139,14 @@ def gaussian_dimension(size: int, label_ratio: float = 1.0, epsilon: float = 0.0
     True
     """
     size, ratio = count(size, "size"), real(label_ratio, "label_ratio")
-    if ratio < 1:
-        raise InvalidInputError(f"label_ratio: must be >= 1, got {ratio:g}")
+    if not 1 <= ratio <= LARGEST_RATIO:
+        raise InvalidInputError(f"label_ratio: must lie in [1, {LARGEST_RATIO:g}], got {ratio:g}")
     epsilon = positive(epsilon, "epsilon")
     if epsilon >= 1:
         raise InvalidInputError(f"epsilon: must lie in (0, 1), got {epsilon:g}")
     allowed = 1.0 / (1.0 + 2.0 * np.sqrt(size) * ratio)
-    nearness = np.sqrt(1.0 + allowed) - 1.0
-    return int(np.ceil(((np.sqrt(size) + np.sqrt(2 * np.log(2 / epsilon))) / nearness) ** 2))
+    # √(1 + u) − 1, written so that it does not cancel for a tiny u.
+    nearness = allowed / (np.sqrt(1.0 + allowed) + 1.0)
+    root = float((np.sqrt(size) + np.sqrt(2 * np.log(2 / epsilon))) / nearness)
+    # Beyond the digits of a float the square is one of integers, which do not overflow.
+    return ceil(root**2) if root < WHOLE else ceil(root) ** 2

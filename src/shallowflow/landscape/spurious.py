@@ -30,6 +30,7 @@ from shallowflow.landscape.alignment import ZERO, Pull
 from shallowflow.landscape.arrangement import SAME
 from shallowflow.landscape.cones import LIMIT, Cones, cones
 from shallowflow.landscape.least_squares import least_squares
+from shallowflow.landscape.span import span_of
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,7 @@ def spurious_conditions(dataset: Dataset, *, limit: int = LIMIT) -> SpuriousCond
     >>> found.extreme, found.assumption_4, found.assumption_5, found.assumption_6
     ((0, 2), True, False, True)
     """
+    dataset = span_of(dataset).dataset
     return spurious_conditions_of(dataset, cones(dataset, limit=limit))
 
 

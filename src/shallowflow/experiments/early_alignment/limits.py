@@ -282,5 +282,5 @@ WIDTH = Experiment(
         },
     },
     run=run_width,
-    cost={"quick": 1.7},
+    cost={"quick": 1.7, "paper": 171},
 )

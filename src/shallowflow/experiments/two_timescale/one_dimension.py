@@ -248,6 +248,7 @@ FIG3 = Experiment(
     "Figure 3, §6, App. C Table 1",
     _TWO_TIMESCALE,
     run_fig3,
+    cost={"quick": 3},
 )
 FIG4 = Experiment(
     "two_timescale/fig4",
@@ -255,6 +256,7 @@ FIG4 = Experiment(
     "Figure 4, §6, App. C Table 1",
     _TWO_TIMESCALE,
     run_fig4,
+    cost={"quick": 2.6},
 )
 FIG5 = Experiment(
     "two_timescale/fig5",
@@ -265,4 +267,5 @@ FIG5 = Experiment(
         "paper": {**_ONE, "seed": 0, "early": 0.2, "starts": 20},
     },
     run_fig5,
+    cost={"quick": 1.8},
 )

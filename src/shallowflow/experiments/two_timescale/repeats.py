@@ -162,4 +162,5 @@ FIG8 = Experiment(
         "paper": {**_FIG8, "step": 1e-5, "repeats": 20, "jobs": 2},
     },
     run_fig8,
+    cost={"quick": 10.4},
 )

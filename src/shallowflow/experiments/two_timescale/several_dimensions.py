@@ -325,6 +325,7 @@ FIG6 = Experiment(
         },
     },
     run_fig6,
+    cost={"quick": 9.4},
 )
 FIG9 = Experiment(
     "two_timescale/fig9",
@@ -335,6 +336,7 @@ FIG9 = Experiment(
         "paper": {**_PLANE, "cases": _CASES, "repeats": 20, "jobs": 2, "seed": 9, "most_steps": 5000},
     },
     run_fig9,
+    cost={"quick": 3.9},
 )
 FIG10 = Experiment(
     "two_timescale/fig10",
@@ -345,4 +347,5 @@ FIG10 = Experiment(
         "paper": {**_FIG10, "batch": 1000, "repeats": 20, "jobs": 2, "most_steps": 5000},
     },
     run_fig10,
+    cost={"quick": 4.4},
 )

@@ -115,4 +115,5 @@ FIG5 = Experiment(
     },
     run_fig5,
     sweeps=True,
+    cost={"quick": 7.8},
 )

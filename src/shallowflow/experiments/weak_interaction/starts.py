@@ -169,6 +169,7 @@ LEMMA5 = Experiment(
         for scale, draws in (("quick", 1000), ("paper", 20_000))
     },
     run_lemma5,
+    cost={"quick": 0.8},
 )
 _PROP3 = {
     "ratios": (0.003, 0.01, 0.03, 0.06, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.0),
@@ -187,4 +188,5 @@ PROP3 = Experiment(
     {"quick": {**_PROP3, "repeats": 12}, "paper": {**_PROP3, "repeats": 200}},
     run_prop3,
     sweeps=True,
+    cost={"quick": 9.8},
 )

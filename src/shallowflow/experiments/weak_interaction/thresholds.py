@@ -317,6 +317,7 @@ FIG2 = Experiment(
     },
     run_fig2,
     sweeps=True,
+    cost={"quick": 8.3},
 )
 FIG3 = Experiment(
     "weak_interaction/fig3",
@@ -342,6 +343,7 @@ FIG3 = Experiment(
     },
     run_fig3,
     sweeps=True,
+    cost={"quick": 4.1},
 )
 FIG4 = Experiment(
     "weak_interaction/fig4",
@@ -369,4 +371,5 @@ FIG4 = Experiment(
     },
     run_fig4,
     sweeps=True,
+    cost={"quick": 8.7},
 )
