@@ -23,7 +23,7 @@ from shallowflow.certificates import (
 )
 from shallowflow.certificates.certificate import Certificate, Hypothesis, Promise
 from shallowflow.certificates.verdict import Question, Table, Verdict
-from shallowflow.dynamics.problem import checked_dataset
+from shallowflow.data.dataset import checked_dataset
 from shallowflow.dynamics.trajectory import checked_trajectory
 from shallowflow.errors import InvalidInputError
 

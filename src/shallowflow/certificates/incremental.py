@@ -3,8 +3,9 @@
 Both take the network at the start and the data; what was observed comes as a limit process
 (`saddle_to_saddle`) and as trajectories (a flow, a descent, a recording). Both theorems are asymptotic.
 Theorem 2 promises a distance that tends to zero with α, so one trajectory only measures it; from two on the
-promise is kept if the distances fall to `accuracy`, broken if they do not fall, open if they fall less far. Theorem 3's constant is not at hand as a number; the one used here is ours: both label
-signs halved exactly by every jump give ‖θ_∞‖² ≤ 2(1 + √2)(√n₊ + √n₋)·max|y| ≤ 2√2(1 + √2)·max|y|·√n.
+promise is kept if the distances fall to `accuracy`, broken if they do not fall, open if they fall less far.
+Theorem 3's constant is not at hand as a number; the one used here is ours: both label signs halved
+exactly by every jump give ‖θ_∞‖² ≤ 2(1 + √2)(√n₊ + √n₋)·max|y| ≤ 2√2(1 + √2)·max|y|·√n.
 """
 
 from __future__ import annotations

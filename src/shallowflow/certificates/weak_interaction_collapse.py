@@ -11,9 +11,10 @@ import numpy as np
 
 from shallowflow.arrays import positive
 from shallowflow.certificates.certificate import Certificate, Hypothesis, Promise
-from shallowflow.certificates.curvature_watch import checked_start
+from shallowflow.certificates.curvature_watch import given_start
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.trajectory import Trajectory
+from shallowflow.landscape.balance import check_relu
 from shallowflow.models.networks import ReLUNetwork
 
 
@@ -28,8 +29,7 @@ def proposition_3(
 
     Promised: lim L ≥ y₂²/4 > 0, |y₂| the smaller label. accuracy: of the trajectory's loss, relative.
     """
-    start = checked_start(network, dataset)
-    assert start is not None
+    start = given_start(network, dataset)
     accuracy = positive(accuracy, "accuracy")
     two = dataset.size == dataset.dimension == start.width == 2
     small = Promise("the loss tends to at least y₂²/4")
@@ -58,8 +58,7 @@ def proposition_3(
     observed = None if trajectory is None else float(trajectory.losses[-1])
     kept = None
     if trajectory is not None and observed is not None:
-        end = trajectory.final
-        assert isinstance(end, ReLUNetwork)
+        end = check_relu(trajectory.final, "trajectory")
         # A dead sample stays dead on orthogonal inputs, which decides the promise in finite time.
         dead = bool(np.all(end.preactivations(inputs)[:, 1] <= 0))
         kept = True if dead else (False if observed < floor * (1 - accuracy) else None)

@@ -12,7 +12,7 @@ def verdict(question: Question) -> Verdict:
     """Return whether Theorem 1 applies, with its margin, or which hypothesis fails and by how much."""
     try:
         with np.errstate(divide="raise", over="raise"):
-            found = weak_interaction.verdict(question.dataset, width=question.width)
+            found = weak_interaction.verdict(question.dataset, width=question.width, seed=question.seed)
     except ArithmeticError:
         words = "Theorem 1 does not apply: the labels differ by so much that no number can say what it needs."
         return Verdict("weak_interaction", False, (words,))
