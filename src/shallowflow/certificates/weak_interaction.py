@@ -7,8 +7,8 @@ trajectory of the flow at some `speed` (a descent has speed 1). Where print and 
 - Thm 1: its C lacks the factor 2 − √2 of (30); (26) uses ‖r(0)‖ ≤ √n C_y^+, which no assumption says, so
   ν‖r(0)‖ < C_x^−² C_y^−, what the step needs, is a hypothesis of its own here. The rule m ≥ 4 ln(n/ε) is only
   there for the event 𝓘; for a given network 𝓘 itself is looked at.
-- Prop. 1: (49) takes ‖w_j‖ for its part on active inputs; with the rest, which does not move, the first
-  constant is 2C_x^+² (1/m)Σ_j (a_j² + ‖w_j‖²)(0), and the second 4C_x^+² C_y^+ π/(√6 C_x^−).
+- Prop. 1: (49) takes ‖w_j‖ for its part on active inputs; with the rest, which does not move,
+  C₂ = 2C_x^+² (1/m)Σ_j (a_j² + ‖w_j‖²)(0), and C₁ = 4C_x^+² C_y^+ π/(√6 C_x^−).
 """
 
 from __future__ import annotations
@@ -204,7 +204,7 @@ def _event_promise(start: ReLUNetwork | None, dataset: Dataset) -> Promise:
     return Promise(found.name, 0, found.value, found.holds)
 
 
-def proposition_1(
+def prop_1(
     network: ReLUNetwork | None,
     dataset: Dataset,
     trajectory: Trajectory | None = None,
@@ -267,13 +267,13 @@ def _upper_promise(
     statement = "(8): μ(t) is at most C₁√(m/n) max_i |1 − r_i/y_i| + C₂/n: the largest quotient is at most"
     if start is None or not late or min(found.smallest_input, found.smallest_label) == 0:
         return Promise(statement, 1)
-    first = 2 * found.largest_input**2 * float(np.mean(start.outer**2 + np.sum(start.inner**2, axis=1)))
-    second = 4 * found.largest_input**2 / found.smallest_input * np.pi / np.sqrt(6) * found.largest_label
+    c2 = 2 * found.largest_input**2 * float(np.mean(start.outer**2 + np.sum(start.inner**2, axis=1)))
+    c1 = 4 * found.largest_input**2 / found.smallest_input * np.pi / np.sqrt(6) * found.largest_label
     worst = 0.0
     for moment in late:
         if moment.curvature is not None:
             fitted = float(np.max(np.abs(moment.predictions / dataset.targets)))
-            bound = second * np.sqrt(start.width / dataset.size) * fitted + first / dataset.size
+            bound = c1 * np.sqrt(start.width / dataset.size) * fitted + c2 / dataset.size
             worst = max(worst, moment.curvature / bound)
     return Promise(statement, 1, worst, worst <= 1 + ROUNDING)
 

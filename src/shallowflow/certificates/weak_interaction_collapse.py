@@ -15,10 +15,11 @@ from shallowflow.certificates.curvature_watch import given_start
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.landscape.balance import check_relu
+from shallowflow.landscape.orthonormal import ORTHONORMAL, orthonormality
 from shallowflow.models.networks import ReLUNetwork
 
 
-def proposition_3(
+def prop_3(
     network: ReLUNetwork,
     dataset: Dataset,
     trajectory: Trajectory | None = None,
@@ -43,11 +44,11 @@ def proposition_3(
     ratio = float(np.abs(labels[1] / labels[0])) if labels[0] else 1.0
     lower = float(np.sqrt(8 * max(most, 0.0) / np.abs(labels[0]))) if labels[0] else np.inf
     upper = least / most if most > 0 else -np.inf
-    error = float(np.max(np.abs(inputs @ inputs.T - np.eye(2))))
+    error = orthonormality(inputs)
     delta = float(np.max(np.abs(start.outer)))
     hypotheses = (
         shape,
-        Hypothesis("the inputs are orthonormal: the largest error", error <= 1e-9, error, 0),
+        Hypothesis("the inputs are orthonormal, up to", error <= ORTHONORMAL, error, ORTHONORMAL),
         Hypothesis("y₁y₂ < 0", labels[0] * labels[1] < 0, labels[0] * labels[1], 0),
         Hypothesis("both neurons are active on both inputs: the smallest ⟨w_j, x_i⟩", least > 0, least, 0),
         Hypothesis("λ = |y₂/y₁| is at least √(8 max ⟨w_j, x_i⟩/|y₁|) (85)", ratio >= lower, ratio, lower),

@@ -46,7 +46,7 @@ def curvature_bounds(flow: GroupFlow) -> tuple[float, float, float]:
     return float(2 * unit * np.min(least)), float(4 * unit * np.max(most)), after
 
 
-def proposition_2(
+def prop_2(
     network: ReLUNetwork,
     dataset: Dataset,
     trajectory: Trajectory | None = None,

@@ -36,10 +36,10 @@ from numpy.typing import ArrayLike
 from shallowflow.arrays import Floats, FrozenArrays, numbers, positive, probability, vector
 from shallowflow.data.dataset import Dataset
 from shallowflow.errors import InvalidInputError
+from shallowflow.landscape.orthonormal import check_orthonormal
 from shallowflow.landscape.relu_problem import check_relu_problem
 from shallowflow.models.networks import ReLUNetwork
 
-ORTHONORMAL = 1e-9
 BALANCED = 1e-6
 """Relative difference of |a_j| and the norm over its group up to which the closed form is taken."""
 BISECTIONS = 60
@@ -217,9 +217,7 @@ def group_flow(network: ReLUNetwork, dataset: Dataset) -> GroupFlow:
     """
     check_relu_problem(network, dataset)
     width, size = network.width, dataset.size
-    error = np.abs(dataset.inputs @ dataset.inputs.T - np.eye(size)).max()
-    if error > ORTHONORMAL:
-        raise InvalidInputError(f"dataset: inputs must be orthonormal, got products wrong by {error:.2g}")
+    check_orthonormal(dataset, "group_flow")
     z = np.maximum(network.preactivations(dataset.inputs), 0.0)
     active = z > 0
     if np.any(active.sum(axis=0) != 1) or np.any(active.sum(axis=1) != size // width) or size % width:
