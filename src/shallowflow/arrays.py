@@ -165,6 +165,14 @@ def unit_interval(value: object, name: str) -> float:
     return number
 
 
+def probability(value: object, name: str) -> float:
+    """Return a float in (0, 1)."""
+    number = real(value, name)
+    if not 0 < number < 1:
+        raise InvalidInputError(f"{name}: must lie in (0, 1), got {number:g}")
+    return number
+
+
 def count(value: object, name: str, at_least: int = 1, at_most: int = 10**12) -> int:
     """Return an integer in [at_least, at_most]; the default upper bound is beyond any run on a computer."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):

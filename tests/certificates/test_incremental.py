@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import shallowflow as sf
-from shallowflow.certificates.incremental import distance_off_jumps
+from shallowflow.certificates.incremental import acceleration, distance_off_jumps, fall
 from shallowflow.landscape.orthonormal import mask_matrix, mask_report
 
 
@@ -54,13 +54,52 @@ def test_the_distance_is_that_of_all_parameters() -> None:
 
 
 def test_a_process_that_is_not_the_limit_breaks_the_promise() -> None:
+    """The process of another start on the same data: the flow keeps its distance, however small α is."""
     network, data = problem(30, SEED)
-    other = sf.Dataset(data.inputs, np.sign(data.targets) * np.linspace(1.0, 3.0, 12))
-    wrong = sf.saddle_to_saddle(network, other)
+    wrong = sf.saddle_to_saddle(problem(30, SEED + 1)[0], data)
     runs = [flow(digits)[0] for digits in (300, 3000)]
     certificate = sf.certify("incremental/theorem-2", network, data, runs, limit=wrong, margin=0.1)
+    assert [promise.kept for promise in certificate.promises] == [None, None, False]
+    assert certificate.kept is False
     assert certificate.promises[-1].observed is not None
     assert certificate.promises[-1].observed > 0.1
+
+
+@pytest.mark.parametrize(
+    ("distances", "kept"),
+    [
+        ([2.0, 1.99, 1.98], None),
+        ([2.0, 2.0, 1e-4], False),
+        ([2.0, 0.1, 1e-4], True),
+        ([2.0], None),
+        ([1e-4], None),
+        ([1.0, 1e-8, 2e-8], True),
+        ([1.0, 1.0 - 1e-9], False),
+    ],
+)
+def test_distances_must_fall_to_the_accuracy(distances: list[float], kept: bool | None) -> None:
+    assert fall(distances, 1e-3) is kept
+
+
+def test_what_is_not_a_run_or_a_limit_of_these_data_is_refused() -> None:
+    network, data = problem(30, SEED)
+    limit = sf.saddle_to_saddle(network, data)
+    other = sf.Dataset(data.inputs, 2.0 * data.targets)
+    with pytest.raises(sf.InvalidInputError, match="limit: must be a process of the data set given"):
+        sf.certify("incremental/theorem-2", network, other, limit=limit)
+    with pytest.raises(sf.InvalidInputError, match="limit: must be what saddle_to_saddle returns, got 'x'"):
+        sf.certify("incremental/theorem-3", network, data, limit="x")
+    with pytest.raises(sf.InvalidInputError, match="trajectories: must be a Trajectory"):
+        sf.certify("incremental/theorem-2", network, data, "abc", limit=limit)
+    with pytest.raises(sf.InvalidInputError, match="trajectory"):
+        sf.certify("incremental/theorem-2", network, data, [1, 2], limit=limit)
+
+
+@pytest.mark.parametrize("scale", [0.0, 1.0, 3.0])
+def test_a_start_that_is_not_small_has_no_accelerated_time(scale: float) -> None:
+    with pytest.raises(sf.InvalidInputError, match=r"0 < α = max\|a_j\| < 1"):
+        acceleration(sf.ReLUNetwork([[1.0, 0.0]], [scale]))
+    assert acceleration(sf.ReLUNetwork([[1.0, 0.0]], [0.1])) == pytest.approx(np.log(10.0))
 
 
 def test_hypotheses_that_fail_are_named() -> None:

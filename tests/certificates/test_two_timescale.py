@@ -7,7 +7,7 @@ import pytest
 
 import shallowflow as sf
 from shallowflow.certificates import certify
-from shallowflow.landscape import goodness, step_class
+from shallowflow.landscape import Goodness, goodness, step_class
 from shallowflow.models.networks import StepNetwork
 
 TARGET = sf.PiecewiseConstant([0.2, 0.35, 0.5, 0.65, 0.8], [1.0, 4.0, 1.0, 2.0, 1.0, 4.0])
@@ -111,3 +111,64 @@ def test_prop_4_bounds_the_distance_to_the_best_weights() -> None:
 def test_bad_probabilities_are_refused() -> None:
     with pytest.raises(sf.InvalidInputError, match="delta: must be at most 1"):
         certify("two_timescale/lemma-10", evenly(5, 0.0), ONE, delta=2.0)
+
+
+def test_from_the_start_alone_a_way_is_open_unless_it_has_failed() -> None:
+    _, fewest, far, slow = certify("two_timescale/prop-4", evenly(8, 1e-3), ONE, epsilon=1e-10).hypotheses
+    assert [fewest.holds, far.holds, slow.holds] == [None, None, None]
+    crowded = StepNetwork([0.1, 0.101, 0.6], np.zeros(3), 0.0, 0.1)
+    _, fewest, far, slow = certify("two_timescale/prop-4", crowded, ONE, epsilon=1.0).hypotheses
+    assert [fewest.holds, far.holds, slow.holds] == [False, False, False]
+
+
+@pytest.mark.parametrize("epsilon", [-1.0, float("nan"), "a", 0.0])
+@pytest.mark.parametrize("theorem", ["prop-4", "theorem-1"])
+def test_epsilon_is_checked_before_it_is_compared(theorem: str, epsilon: object) -> None:
+    with pytest.raises(sf.InvalidInputError, match="epsilon: must be"):
+        certify(f"two_timescale/{theorem}", evenly(8, 1e-3), ONE, epsilon=epsilon)
+
+
+def test_prop_3_needs_a_sharpness() -> None:
+    limit = sf.two_timescale_limit(evenly(20, 0.0), ONE, until=6.0)
+    certificate = certify("two_timescale/prop-3", evenly(20, 0.0), ONE, limit)
+    assert not certificate.holds
+    assert [h.name[:5] for h in certificate.hypotheses if h.holds is False] == ["η > 0"]
+    assert certificate.promises[1].kept is None
+
+
+@pytest.mark.parametrize(("theorem", "epsilon"), [("prop-4", 1e-10), ("theorem-1", 0.1)])
+def test_a_run_at_another_speed_is_the_same_in_the_clock_of_the_paper(theorem: str, epsilon: float) -> None:
+    network, times = evenly(8, 1e-3), np.linspace(0.0, 64.0, 33)
+    one, other = (
+        certify(
+            f"two_timescale/{theorem}",
+            network,
+            ONE,
+            sf.population_flow(
+                network,
+                ONE,
+                until=64.0 / speed,
+                epsilon=epsilon,
+                speed=speed,
+                record=sf.Record.at(times / speed),
+            ),
+            epsilon=epsilon,
+            speed=speed,
+        )
+        for speed in (1.0, 4.0)
+    )
+    for first, second in zip(one.promises, other.promises, strict=True):
+        assert first.observed is not None
+        assert second.bound == pytest.approx(first.bound, rel=1e-6)
+        assert second.observed == pytest.approx(first.observed, rel=1e-3)
+        assert second.kept == first.kept
+
+
+def test_lemma_10_is_broken_by_more_than_chance_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draws that are good nearly half of the time, at δ = ½ and 100 draws: 3 standard errors are 0.15."""
+    for hits, kept in ((50, True), (49, None), (36, None), (34, False)):
+        draws = iter([True] * hits + [False] * (100 - hits))
+        monkeypatch.setattr(Goodness, "good", lambda *_, draws=draws: next(draws))
+        found = certify("two_timescale/lemma-10", evenly(10, 0.0), ONE, delta=0.5, samples=100)
+        assert found.promises[0].observed == hits / 100
+        assert found.promises[0].kept is kept

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import shallowflow as sf
-from shallowflow.certificates import Certificate, certify
+from shallowflow.certificates import VERDICTS, Certificate, Question, certify
 from shallowflow.certificates import weak_interaction as paper
 from shallowflow.certificates.weak_interaction import verdict
 from shallowflow.certificates.weak_interaction_groups import curvature_bounds
@@ -206,3 +206,56 @@ def test_prop_3_sees_the_collapse() -> None:
     assert certify("weak_interaction/prop-3", dominant, dataset, fitted).promises[0].kept is False
     same = sf.Dataset(np.eye(2), [30.0, 15.0])
     assert "y₁y₂ < 0" in failing(certify("weak_interaction/prop-3", network, same))
+
+
+def test_residuals_that_are_too_large_are_no_application() -> None:
+    """Small labels beside the outputs of the start: Assumption 2 holds, (26) does not."""
+    dataset = sf.Dataset([[1.0, 0.0], [0.5, np.sqrt(0.75)]], [0.01, -0.01])
+    assert interaction(dataset).holds
+    found = verdict(dataset)
+    assert not found.certificate.holds
+    assert not found.applies
+    assert "(26)" in found.sentence
+
+
+def test_the_verdict_draws_the_start_of_the_seed_asked_for() -> None:
+    dataset = weak_data(0)
+    for seed in (0, 3):
+        found = VERDICTS["weak_interaction"](Question(dataset, width=24, seed=seed)).certificates[0]
+        start = sf.initialize.asymmetric(24, dataset.dimension, seed=seed)
+        expected = paper.theorem_1(start, dataset, antipodal=True)
+        assert [h.value for h in found.hypotheses] == [h.value for h in expected.hypotheses]
+    assert found != VERDICTS["weak_interaction"](Question(dataset, width=24, seed=0)).certificates[0]
+
+
+def test_a_label_of_zero_leaves_the_upper_bound_open() -> None:
+    dataset = sf.Dataset(np.eye(3), [1.0, 0.0, -1.0])
+    network = sf.ReLUNetwork(0.1 * np.eye(3), [1.0, 1.0, -1.0], scale=1 / 3)
+    trajectory = sf.gradient_descent(network, dataset, step=0.3, steps=20)
+    with np.errstate(all="raise"):
+        certificate = certify("weak_interaction/prop-1", network, dataset, trajectory)
+    assert certificate.promises[2].observed is None
+    assert certificate.promises[2].kept is None
+
+
+@pytest.mark.parametrize("theorem", ["prop-2", "prop-3", "theorem-2"])
+def test_what_is_about_a_start_needs_one(theorem: str) -> None:
+    with pytest.raises(sf.InvalidInputError, match="network: must be a ReLUNetwork, got NoneType"):
+        certify(f"weak_interaction/{theorem}", None, sf.Dataset(np.eye(2), [1.0, -1.0]))
+
+
+@pytest.mark.parametrize(
+    ("theorem", "options", "message"),
+    [
+        ("corollary-1", {"epsilon": 0}, r"epsilon: must lie in \(0, 1\), got 0"),
+        ("corollary-1", {"epsilon": 1.5}, r"epsilon: must lie in \(0, 1\), got 1.5"),
+        ("corollary-1", {"epsilon": "a"}, "epsilon: must be a number, got 'a'"),
+        ("theorem-1", {"epsilon": 0}, r"epsilon: must lie in \(0, 1\)"),
+        ("theorem-1", {"speed": -1}, "speed: must be > 0, got -1"),
+        ("theorem-1", {"width": "a"}, "width: must be an integer, got 'a'"),
+    ],
+)
+def test_wrong_options_are_named(theorem: str, options: dict[str, object], message: str) -> None:
+    dataset = sf.Dataset(np.eye(2), [0.0, 1.0])
+    with pytest.raises(sf.InvalidInputError, match=message):
+        certify(f"weak_interaction/{theorem}", sf.initialize.asymmetric(4, 2), dataset, **options)

@@ -267,3 +267,11 @@ def test_bad_input_is_named() -> None:
         sf.gradient_flow(network, dataset, until=-1.0)
     with pytest.raises(sf.InvalidInputError, match="sharpness must be > 0"):
         sf.gradient_flow(sf.StepNetwork([0.5], [1.0]), sf.Dataset([[0.5]], [1.0]), until=1.0)
+
+
+def test_cones_refuse_a_loss_that_they_do_not_know() -> None:
+    data = sf.data.GENERATORS["three_points"]()
+    with pytest.raises(sf.InvalidInputError, match=r"'cones' needs .* the square or logistic loss.*NormLoss"):
+        sf.gradient_flow(
+            sf.initialize.balanced(4, 2, init_scale=0.1), data, until=0.1, loss=sf.NormLoss(), engine="cones"
+        )

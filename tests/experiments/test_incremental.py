@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from shallowflow.dynamics.limits.jumps import Jumps, jumps
 from shallowflow.experiments import EXPERIMENTS, Claim
+from shallowflow.experiments.incremental import convergence
 
 SMALL: Mapping[str, Mapping[str, Any]] = {
     "incremental/fig1": {"points": 120},
@@ -58,3 +60,15 @@ def test_figures_1_and_3_have_teeth() -> None:
     """From α = 10⁻³ jumps overlap: plateaus and slopes are not those of the limit."""
     assert not all(claim.holds for claim in claims_of("incremental/fig1", digits=3))
     assert not all(claim.holds for claim in claims_of("incremental/fig3", digits=3))
+
+
+def test_theorem_2_tells_of_jumps_that_the_flow_has_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    def without_the_last(*arguments: Any) -> Jumps:
+        found = jumps(*arguments)
+        return Jumps(found.times[:-1], found.neurons[:-1], found.fitted[:-1], found.fitted[-1])
+
+    monkeypatch.setattr(convergence, "jumps", without_the_last)
+    first, *_ = claims_of("incremental/theorem2", digits=(30, 100, 300))
+    assert "makes every jump" in first.statement
+    assert not first.holds
+    assert "1 jumps missing" in first.measured

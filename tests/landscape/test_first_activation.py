@@ -103,3 +103,20 @@ def test_wrong_arguments_are_named() -> None:
         sufficient_width(10, 1.0)
     with pytest.raises(InvalidInputError, match="width"):
         sampled_probability(sphere(3, 2), 0)
+
+
+@pytest.mark.parametrize(("scale", "speed"), [(1.0, 1.0), (0.25, 3.0), (2.0, 0.5)])
+def test_extinction_takes_scale_and_speed_into_account(scale: float, speed: float) -> None:
+    """While no sample is fitted, ⟨w, x⟩ of a wrong neuron falls by speed·scale·|a||y|/n at least /2 of it."""
+    network = sf.ReLUNetwork([[0.1, 0.1]], [-3.0], scale=scale)
+    dataset = sf.Dataset(np.eye(2), [1.0, 1.0])
+    found = extinction_time(network, dataset, speed=speed)
+    c = np.sqrt(9 - 0.02)
+    assert found == pytest.approx(4 * 0.1 / (c * scale * speed))
+    assert extinction_time(network, dataset) == pytest.approx(4 * 0.1 / (c * scale))
+    end = sf.gradient_flow(network, dataset, until=found, speed=speed).final
+    assert isinstance(end, sf.ReLUNetwork)
+    assert np.all(end.preactivations(dataset.inputs) <= 1e-9)
+    early = sf.gradient_flow(network, dataset, until=0.2 * found, speed=speed).final
+    assert isinstance(early, sf.ReLUNetwork)
+    assert np.all(early.preactivations(dataset.inputs) > 0)

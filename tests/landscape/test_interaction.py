@@ -95,3 +95,19 @@ def test_labels_that_differ_beyond_a_float_have_no_ratio() -> None:
     assert interaction(sf.Dataset(np.eye(2), [1e-310, 1.0])).label_ratio == np.inf
     assert interaction(sf.Dataset(np.eye(2), [0.0, 0.0])).label_ratio == np.inf
     assert interaction(sf.Dataset(np.eye(2), [-0.5, 2.0])).label_ratio == 4.0
+
+
+def test_inputs_at_a_tiny_angle_are_not_antipodal() -> None:
+    """An angle of 10⁻⁷ is far above rounding, though its cosine differs from −1 by 5·10⁻¹⁵ only."""
+    for angle, pairs in ((1e-3, 0), (1e-6, 0), (1e-7, 0), (1e-12, 0), (0.0, 1)):
+        turned = [-np.cos(angle), -np.sin(angle)]
+        found = interaction(sf.Dataset([[1.0, 0.0], turned], [1.0, 1.0]), antipodal=True)
+        assert found.pairs == pairs
+        assert found.norm == pytest.approx(0.0 if pairs else 1.0, abs=1e-5)
+
+
+def test_antipodes_of_any_length_are_found() -> None:
+    rows = np.random.default_rng(4).standard_normal((40, 300))
+    lengths = np.linspace(0.01, 37.0, 40)[:, None]
+    dataset = sf.Dataset(np.concatenate([rows, -lengths * rows]), np.ones(80))
+    assert interaction(dataset, antipodal=True).pairs == 40

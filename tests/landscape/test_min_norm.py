@@ -57,3 +57,11 @@ def test_zero_labels_need_no_neuron_and_other_inputs_are_refused() -> None:
     assert not min_norm_interpolator(sf.Dataset(np.eye(2), [0.0, 0.0])).outer.any()
     with pytest.raises(sf.InvalidInputError, match="min_norm_interpolator needs orthonormal inputs"):
         min_norm_interpolator(sf.Dataset([[2.0]], [1.0]))
+
+
+def test_what_has_no_norm_or_constant_is_refused() -> None:
+    with pytest.raises(sf.InvalidInputError, match="targets: must not all be zero"):
+        norm_constant(1.0, [0.0, 0.0])
+    for wrong in ("a", None, sf.KnotNetwork([0.5], [1.0])):
+        with pytest.raises(sf.InvalidInputError, match="network: must be a ReLUNetwork or LogScaledNetwork"):
+            squared_norm(wrong)  # type: ignore[arg-type]

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import shallowflow as sf
+from shallowflow.dynamics.limits.saddle_to_saddle import jump_process
 from shallowflow.landscape.orthonormal import (
     first_of_kind,
     mask_failure_bound,
@@ -72,3 +75,20 @@ def test_a_network_without_a_sign_is_refused() -> None:
         mask_matrix(sf.ReLUNetwork([[1.0, 0.0]], [0.0]), data)
     with pytest.raises(sf.InvalidInputError, match="must be a ReLUNetwork"):
         mask_matrix(sf.KnotNetwork([0.0], [1.0]), data)  # type: ignore[arg-type]
+
+
+def test_labels_that_do_not_fit_the_mask_are_refused() -> None:
+    mask = np.array([[True, True], [False, True]])
+    for call in (mask_report, jump_process):
+        with pytest.raises(sf.InvalidInputError, match=r"one entry per row .* got 3 for 2"):
+            call(mask, np.ones(3))
+        with pytest.raises(sf.InvalidInputError, match="targets: entries must be finite, got nan"):
+            call(mask, np.array([1.0, np.nan]))
+        with pytest.raises(sf.InvalidInputError, match="mask: must be a matrix of booleans"):
+            call(mask[0], np.ones(2))
+
+
+@pytest.mark.parametrize("wrong", ["a", None, [1.0, 2.0]])
+def test_what_is_no_matrix_has_no_orthonormality(wrong: Any) -> None:
+    with pytest.raises(sf.InvalidInputError, match="inputs: must"):
+        orthonormality(wrong)

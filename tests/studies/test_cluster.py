@@ -139,12 +139,12 @@ def test_an_address_where_nobody_answers_is_told(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("shallowflow.studies.cluster.CONNECT_SECONDS", 1)
     for address in (f"tcp://127.0.0.1:{free_port()}", "nonsense://x"):
         with pytest.raises(
-            InvalidInputError, match="--dask: must be the address of a Dask scheduler, or local"
+            InvalidInputError, match="address: must be the address of a Dask scheduler, or local"
         ):
             run(STUDY, Cluster(address))
 
 
 def test_without_dask_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(InvalidInputError, match=r"--dask: needs Dask; pip install 'shallowflow\[dask\]'"):
+    with pytest.raises(InvalidInputError, match=r"address: needs Dask; pip install 'shallowflow\[dask\]'"):
         run(STUDY, Cluster())

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from shallowflow.errors import InvalidInputError
-from shallowflow.studies import Study
+from shallowflow.studies import Store, Study, run
 from tests.studies import tasks
 from tests.studies.tasks import draw, note
 
@@ -82,6 +82,8 @@ def test_whatever_determines_the_result_changes_the_identity(changed: dict[str, 
         ({"grid": [{"size": object}]}, "grid: size: must be a number, a text, None, or a sequence"),
         ({"grid": [{1: 2}]}, "grid: names must be texts"),
         ({"grid": [3]}, "grid: must be parameters"),
+        ({"grid": None}, "grid: must be {name: values} or a sequence of {name: value}, got None"),
+        ({"grid": 3}, "grid: must be {name: values} or a sequence of {name: value}, got 3"),
         ({"root_seed": -1}, "root_seed: must be >= 0, got -1"),
         ({"root_seed": 0.5}, "root_seed: must be an integer, got 0.5"),
     ],
@@ -94,3 +96,12 @@ def test_a_study_that_cannot_be_is_refused(changed: dict[str, Any], message: str
 
 def test_a_study_without_parameters_has_one_point() -> None:
     assert [dict(run.parameters) for run in Study("s", tasks.draw, {}, repeats=2).runs] == [{}, {}]
+
+
+def test_only_a_study_runs_and_only_a_path_is_a_store() -> None:
+    with pytest.raises(InvalidInputError, match="study: must be a Study, got 'a'"):
+        run("a")  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match="directory: must be the path of a file, got NoneType"):
+        Store(None)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match="store: must be a Store, got 'a'"):
+        run(Study("s", draw, [{"size": 3}]), store="a")  # type: ignore[arg-type]

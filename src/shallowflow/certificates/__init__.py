@@ -23,7 +23,7 @@ from shallowflow.certificates import (
 )
 from shallowflow.certificates.certificate import Certificate, Hypothesis, Promise
 from shallowflow.certificates.verdict import Question, Table, Verdict
-from shallowflow.dynamics.problem import checked_dataset
+from shallowflow.data.dataset import checked_dataset
 from shallowflow.dynamics.trajectory import checked_trajectory
 from shallowflow.errors import InvalidInputError
 
@@ -40,10 +40,10 @@ CERTIFICATES: dict[str, Callable[..., Certificate]] = {
     "early_alignment/theorem-4": early_alignment.theorem_4,
     "weak_interaction/theorem-1": weak_interaction.theorem_1,
     "weak_interaction/corollary-1": weak_interaction.corollary_1,
-    "weak_interaction/prop-1": weak_interaction.proposition_1,
-    "weak_interaction/prop-2": weak_interaction_groups.proposition_2,
+    "weak_interaction/prop-1": weak_interaction.prop_1,
+    "weak_interaction/prop-2": weak_interaction_groups.prop_2,
     "weak_interaction/theorem-2": weak_interaction_groups.theorem_2,
-    "weak_interaction/prop-3": weak_interaction_collapse.proposition_3,
+    "weak_interaction/prop-3": weak_interaction_collapse.prop_3,
     "incremental/theorem-2": incremental.theorem_2,
     "incremental/theorem-3": incremental.theorem_3,
     "two_timescale/definition-2": two_timescale.definition_2,

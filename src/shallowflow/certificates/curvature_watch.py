@@ -45,6 +45,13 @@ def checked_start(network: ReLUNetwork | None, dataset: Dataset) -> ReLUNetwork 
     return in_paper_units(network)
 
 
+def given_start(network: ReLUNetwork | None, dataset: Dataset) -> ReLUNetwork:
+    """Return the network in the paper's units, where a theorem is about nothing without one."""
+    start = checked_start(check_relu(network), dataset)
+    assert start is not None
+    return start
+
+
 @dataclass(frozen=True)
 class Moment:
     """A recorded time in the paper's clock: the network, its predictions, and μ (None if it fits exactly)."""

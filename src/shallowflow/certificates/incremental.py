@@ -2,9 +2,10 @@
 
 Both take the network at the start and the data; what was observed comes as a limit process
 (`saddle_to_saddle`) and as trajectories (a flow, a descent, a recording). Both theorems are asymptotic.
-Theorem 2 promises a distance that tends to zero with α, so one trajectory only measures it and two or more
-can break the promise. Theorem 3's constant is not at hand as a number; the one used here is ours: both label
-signs halved exactly by every jump give ‖θ_∞‖² ≤ 2(1 + √2)(√n₊ + √n₋)·max|y| ≤ 2√2(1 + √2)·max|y|·√n.
+Theorem 2 promises a distance that tends to zero with α, so one trajectory only measures it; from two on the
+promise is kept if the distances fall to `accuracy`, broken if they do not fall, open if they fall less far.
+Theorem 3's constant is not at hand as a number; the one used here is ours: both label signs halved
+exactly by every jump give ‖θ_∞‖² ≤ 2(1 + √2)(√n₊ + √n₋)·max|y| ≤ 2√2(1 + √2)·max|y|·√n.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from itertools import pairwise
 
 import numpy as np
 
-from shallowflow.arrays import Floats, positive
+from shallowflow.arrays import Floats, positive, shown
 from shallowflow.certificates.certificate import Certificate, Hypothesis, Promise
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.limits.saddle_to_saddle import SaddleToSaddle
 from shallowflow.dynamics.problem import check_problem
-from shallowflow.dynamics.trajectory import Trajectory
+from shallowflow.dynamics.trajectory import Trajectory, checked_trajectory
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.min_norm import HALVING_RATIO, min_squared_norm, norm_constant
 from shallowflow.landscape.orthonormal import ORTHONORMAL, mask_matrix, mask_report, orthonormality
@@ -27,6 +28,9 @@ from shallowflow.models.networks import LogScaledNetwork, Network, ReLUNetwork
 
 BALANCED = 1e-9
 ACCURATE = 1e-6
+"""The accuracy of an integrator: a distance at it cannot fall further."""
+FALL = 1e-3
+"""Relative difference of two distances from which on the second counts as smaller."""
 MOMENTS = 20
 """Times per plateau at which the distance is measured."""
 
@@ -38,42 +42,76 @@ def theorem_2(
     *,
     limit: SaddleToSaddle | None = None,
     margin: float = 0.05,
+    accuracy: float = 1e-3,
 ) -> Certificate:
     """Certify that the accelerated flow tends to the jump process, uniformly off its jumps, as α → 0.
 
     trajectories: one flow or several, from different scales; limit: the process they are compared with;
-    margin: accelerated time left out on both sides of a jump. Distances are those of all parameters,
-    Euclidean.
+    margin: accelerated time left out on both sides of a jump; accuracy: the distance that counts as zero.
+    Distances are those of all parameters, Euclidean.
     """
+    margin, accuracy = positive(margin, "margin"), positive(accuracy, "accuracy")
     hypotheses = [*_start_hypotheses(network, dataset), *_mask_hypotheses(network, dataset)]
+    limit = _checked_limit(limit, dataset)
     ties = None if limit is None else len(limit.process.ties)
     hypotheses.append(
         Hypothesis(
             "Assumption 4 (ii): jumps without a unique neuron", None if ties is None else ties == 0, ties, 0
         )
     )
-    runs = [trajectories] if isinstance(trajectories, Trajectory) else list(trajectories or ())
+    runs = _checked_runs(trajectories)
     if limit is None or not runs:
         promises = [Promise("off the jumps the flow's distance from the limit process falls to 0 with α")]
     else:
-        promises = _distance_promises(runs, limit, positive(margin, "margin"))
+        promises = _distance_promises(runs, limit, margin, accuracy)
     return Certificate("incremental/theorem-2", tuple(hypotheses), tuple(promises))
 
 
-def _distance_promises(runs: list[Trajectory], limit: SaddleToSaddle, margin: float) -> list[Promise]:
-    """Return the distance of every run, from large to small α, and whether they fall."""
+def _checked_limit(limit: object, dataset: Dataset) -> SaddleToSaddle | None:
+    """Return the limit process if it is one of these data."""
+    if limit is None:
+        return None
+    if not isinstance(limit, SaddleToSaddle):
+        raise InvalidInputError(f"limit: must be what saddle_to_saddle returns, got {shown(limit)}")
+    own = limit.dataset
+    if not (np.array_equal(own.inputs, dataset.inputs) and np.array_equal(own.targets, dataset.targets)):
+        raise InvalidInputError("limit: must be a process of the data set given, got one of other data")
+    return limit
+
+
+def _checked_runs(trajectories: object) -> list[Trajectory]:
+    """Return the trajectories as a list."""
+    if trajectories is None:
+        return []
+    if isinstance(trajectories, Trajectory):
+        return [trajectories]
+    if not isinstance(trajectories, Sequence) or isinstance(trajectories, str):
+        raise InvalidInputError(
+            f"trajectories: must be a Trajectory or a sequence of them, got {shown(trajectories)}"
+        )
+    return [checked_trajectory(one) for one in trajectories]
+
+
+def _distance_promises(
+    runs: list[Trajectory], limit: SaddleToSaddle, margin: float, accuracy: float
+) -> list[Promise]:
+    """Return the distance of every run, from large to small α, and whether they fall to the accuracy."""
     ordered = sorted(runs, key=lambda run: acceleration(run.initial))
     distances = [distance_off_jumps(run, limit, margin) for run in ordered]
-    # A distance at the accuracy of an integrator cannot fall further.
-    steps = [after < before or after <= ACCURATE for before, after in pairwise(distances)]
-    judged: list[bool | None] = [True, *steps] if steps else [None]
     promises = [
-        Promise(f"distance off the jumps at ln(1/α) = {acceleration(run.initial):.6g}", 0.0, distance, kept)
-        for run, distance, kept in zip(ordered, distances, judged, strict=True)
+        Promise(f"distance off the jumps at ln(1/α) = {acceleration(run.initial):.6g}", 0.0, distance)
+        for run, distance in zip(ordered, distances, strict=True)
     ]
-    kept = all(steps) if steps else None
-    promises.append(Promise("these distances fall with α", distances[0], distances[-1], kept))
-    return promises
+    statement = "these distances fall with α, the last one to at most"
+    return [*promises, Promise(statement, accuracy, distances[-1], fall(distances, accuracy))]
+
+
+def fall(distances: Sequence[float], accuracy: float) -> bool | None:
+    """Return whether distances fall to `accuracy`: False if one does not fall, None if they fall less far."""
+    steps = [after < (1 - FALL) * before or after <= ACCURATE for before, after in pairwise(distances)]
+    if not all(steps):
+        return False
+    return True if steps and distances[-1] <= accuracy else None
 
 
 def distance_off_jumps(trajectory: Trajectory, limit: SaddleToSaddle, margin: float) -> float:
@@ -92,19 +130,31 @@ def distance_off_jumps(trajectory: Trajectory, limit: SaddleToSaddle, margin: fl
 
 
 def acceleration(network: Network) -> float:
-    """Return ln(1/α) of a network at the start, α its largest |a_j|."""
+    """Return ln(1/α) > 0 of a network at the start, α its largest |a_j|: time is accelerated by it."""
     if isinstance(network, LogScaledNetwork):
-        return network.acceleration
-    if not isinstance(network, ReLUNetwork):
+        logarithm = network.acceleration
+    else:
+        with np.errstate(divide="ignore"):
+            logarithm = float(-np.log(np.abs(_plain(network).outer).max()))
+    if not 0 < logarithm < np.inf:
+        raise InvalidInputError(
+            "trajectory: must start with 0 < α = max|a_j| < 1, for time is measured in units of ln(1/α); "
+            f"got ln(1/α) = {logarithm:g}"
+        )
+    return logarithm
+
+
+def _plain(network: Network) -> ReLUNetwork:
+    plain = network.to_relu() if isinstance(network, LogScaledNetwork) else network
+    if not isinstance(plain, ReLUNetwork):
         raise InvalidInputError(
             f"trajectory: must be that of a ReLU network, got one of a {type(network).__name__}"
         )
-    return float(-np.log(np.abs(network.outer).max()))
+    return plain
 
 
 def _parameters(network: Network) -> Floats:
-    plain = network.to_relu() if isinstance(network, LogScaledNetwork) else network
-    assert isinstance(plain, ReLUNetwork)
+    plain = _plain(network)
     return np.concatenate([plain.inner.ravel(), plain.outer])
 
 
@@ -121,13 +171,13 @@ def theorem_3(
     first promise open: the theorem's own is larger.
     """
     hypotheses = _start_hypotheses(network, dataset)
-    norm = None
+    limit, norm = _checked_limit(limit, dataset), None
     if trajectory is not None:
-        norm = float(np.sum(_parameters(trajectory.final) ** 2))
+        norm = float(np.sum(_parameters(checked_trajectory(trajectory).final) ** 2))
     elif limit is not None:
         norm = limit.process.squared_norm
     least, bound = min_squared_norm(dataset.targets), 2 * np.sqrt(2.0) * HALVING_RATIO
-    constant = None if norm is None else norm_constant(norm, dataset.targets)
+    constant = None if norm is None or least == 0 else norm_constant(norm, dataset.targets)
     ratio = None if norm is None or least == 0 else norm / least
     promises = (
         Promise(

@@ -7,8 +7,8 @@ trajectory of the flow at some `speed` (a descent has speed 1). Where print and 
 - Thm 1: its C lacks the factor 2 − √2 of (30); (26) uses ‖r(0)‖ ≤ √n C_y^+, which no assumption says, so
   ν‖r(0)‖ < C_x^−² C_y^−, what the step needs, is a hypothesis of its own here. The rule m ≥ 4 ln(n/ε) is only
   there for the event 𝓘; for a given network 𝓘 itself is looked at.
-- Prop. 1: (49) takes ‖w_j‖ for its part on active inputs; with the rest, which does not move, the first
-  constant is 2C_x^+² (1/m)Σ_j (a_j² + ‖w_j‖²)(0), and the second 4C_x^+² C_y^+ π/(√6 C_x^−).
+- Prop. 1: (49) takes ‖w_j‖ for its part on active inputs; with the rest, which does not move,
+  C₂ = 2C_x^+² (1/m)Σ_j (a_j² + ‖w_j‖²)(0), and C₁ = 4C_x^+² C_y^+ π/(√6 C_x^−).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shallowflow.arrays import Seed, count, positive
+from shallowflow.arrays import Seed, count, positive, probability
 from shallowflow.certificates.certificate import Certificate, Hypothesis, Promise
 from shallowflow.certificates.curvature_watch import (
     Moment,
@@ -57,8 +57,25 @@ def theorem_1(
     antipodal: leave antipodal pairs out of the interaction, App. C.2; accuracy: share of the first loss at
     which the loss counts as zero.
     """
-    start = checked_start(network, dataset)
     found = interaction(dataset, antipodal=antipodal)
+    speed, accuracy = positive(speed, "speed"), positive(accuracy, "accuracy")
+    width = None if width is None else count(width, "width")
+    epsilon = probability(epsilon, "epsilon")
+    return _theorem_1(network, dataset, found, trajectory, speed, width, epsilon, accuracy)
+
+
+def _theorem_1(
+    network: ReLUNetwork | None,
+    dataset: Dataset,
+    found: Interaction,
+    trajectory: Trajectory | None = None,
+    speed: float = 1.0,
+    width: int | None = None,
+    epsilon: float = 0.05,
+    accuracy: float = 1e-6,
+) -> Certificate:
+    """Return the certificate for data whose interaction is known."""
+    start = checked_start(network, dataset)
     hypotheses = [
         *_data_hypotheses(found),
         assumption_1(start),
@@ -71,7 +88,7 @@ def theorem_1(
     rate = (2 - np.sqrt(2)) * found.smallest_input**2 * found.smallest_label
     rate /= dataset.size * found.largest_input
     promises = (
-        vanishing_loss(trajectory, positive(accuracy, "accuracy")),
+        vanishing_loss(trajectory, accuracy),
         *_rate_promises(trajectory, dataset, rate, speed),
     )
     return Certificate("weak_interaction/theorem-1", tuple(hypotheses), promises)
@@ -89,7 +106,7 @@ def _data_hypotheses(found: Interaction) -> list[Hypothesis]:
 def _wide_enough(width: int, dataset: Dataset, epsilon: float) -> Hypothesis:
     needed = lemma_5_widths(dataset.size, epsilon)[1]
     name = f"Lemma 5: m ≥ 4 ln(n/ε) neurons, for the event 𝓘 with probability {1 - epsilon:g}"
-    return Hypothesis(name, count(width, "width") >= needed, width, needed)
+    return Hypothesis(name, width >= needed, width, needed)
 
 
 def _small_start(start: ReLUNetwork | None, dataset: Dataset, found: Interaction) -> Hypothesis:
@@ -148,7 +165,7 @@ def corollary_1(
     That the inputs are drawn white cannot be decided from one sample; ν is set beside what is usual then.
     """
     start = checked_start(network, dataset)
-    found = interaction(dataset)
+    found, epsilon = interaction(dataset), probability(epsilon, "epsilon")
     size, dimension = dataset.size, dataset.dimension
     scale = float(np.mean(np.sum(dataset.inputs**2, axis=1)))
     usual = 2 * np.sqrt(size / dimension) + size / dimension
@@ -186,7 +203,7 @@ def _event_promise(start: ReLUNetwork | None, dataset: Dataset) -> Promise:
     return Promise(found.name, 0, found.value, found.holds)
 
 
-def proposition_1(
+def prop_1(
     network: ReLUNetwork | None,
     dataset: Dataset,
     trajectory: Trajectory | None = None,
@@ -247,15 +264,15 @@ def _upper_promise(
 ) -> Promise:
     """Return (8) with its constants: the largest quotient of μ and its bound after extinction."""
     statement = "(8): μ(t) is at most C₁√(m/n) max_i |1 − r_i/y_i| + C₂/n: the largest quotient is at most"
-    if start is None or not late or found.smallest_input == 0:
+    if start is None or not late or min(found.smallest_input, found.smallest_label) == 0:
         return Promise(statement, 1)
-    first = 2 * found.largest_input**2 * float(np.mean(start.outer**2 + np.sum(start.inner**2, axis=1)))
-    second = 4 * found.largest_input**2 / found.smallest_input * np.pi / np.sqrt(6) * found.largest_label
+    c2 = 2 * found.largest_input**2 * float(np.mean(start.outer**2 + np.sum(start.inner**2, axis=1)))
+    c1 = 4 * found.largest_input**2 / found.smallest_input * np.pi / np.sqrt(6) * found.largest_label
     worst = 0.0
     for moment in late:
         if moment.curvature is not None:
             fitted = float(np.max(np.abs(moment.predictions / dataset.targets)))
-            bound = second * np.sqrt(start.width / dataset.size) * fitted + first / dataset.size
+            bound = c1 * np.sqrt(start.width / dataset.size) * fitted + c2 / dataset.size
             worst = max(worst, moment.curvature / bound)
     return Promise(statement, 1, worst, worst <= 1 + ROUNDING)
 
@@ -284,11 +301,12 @@ def verdict(
     >>> verdict(orthonormal(5, labels="bounded")).applies
     True
     """
+    found = interaction(dataset, antipodal=True)
     needed = lemma_5_widths(dataset.size, epsilon)[1]
     neurons = int(np.ceil(needed)) if width is None else count(width, "width")
-    found = interaction(dataset, antipodal=True)
     start = asymmetric(neurons, dataset.dimension, seed=seed)
-    certificate = theorem_1(start, dataset, antipodal=True)
+    certificate = _theorem_1(start, dataset, found)
+    small = _small_start(checked_start(start, dataset), dataset, found)
     fails: list[str] = []
     if min(found.smallest_input, found.smallest_label) == 0:
         fails.append("an input or a label is zero, where both must be nonzero")
@@ -297,6 +315,8 @@ def verdict(
             f"Assumption 2 fails: the inputs interact with strength {found.norm:.4g}, {found.share:.3g} "
             f"times the {found.bound:.4g} allowed ({_dimension_words(found, dataset.size, epsilon)})"
         )
+    if small.holds is False:
+        fails.append(f"the residuals of the start drawn here are too large, {small}")
     if neurons < needed:
         fails.append(f"{neurons} neurons are fewer than the 4 ln(n/ε) = {needed:.1f} of Lemma 5")
     if fails:

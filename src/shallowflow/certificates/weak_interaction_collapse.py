@@ -11,13 +11,15 @@ import numpy as np
 
 from shallowflow.arrays import positive
 from shallowflow.certificates.certificate import Certificate, Hypothesis, Promise
-from shallowflow.certificates.curvature_watch import checked_start
+from shallowflow.certificates.curvature_watch import given_start
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.trajectory import Trajectory
+from shallowflow.landscape.balance import check_relu
+from shallowflow.landscape.orthonormal import ORTHONORMAL, orthonormality
 from shallowflow.models.networks import ReLUNetwork
 
 
-def proposition_3(
+def prop_3(
     network: ReLUNetwork,
     dataset: Dataset,
     trajectory: Trajectory | None = None,
@@ -28,8 +30,7 @@ def proposition_3(
 
     Promised: lim L ≥ y₂²/4 > 0, |y₂| the smaller label. accuracy: of the trajectory's loss, relative.
     """
-    start = checked_start(network, dataset)
-    assert start is not None
+    start = given_start(network, dataset)
     accuracy = positive(accuracy, "accuracy")
     two = dataset.size == dataset.dimension == start.width == 2
     small = Promise("the loss tends to at least y₂²/4")
@@ -43,11 +44,11 @@ def proposition_3(
     ratio = float(np.abs(labels[1] / labels[0])) if labels[0] else 1.0
     lower = float(np.sqrt(8 * max(most, 0.0) / np.abs(labels[0]))) if labels[0] else np.inf
     upper = least / most if most > 0 else -np.inf
-    error = float(np.max(np.abs(inputs @ inputs.T - np.eye(2))))
+    error = orthonormality(inputs)
     delta = float(np.max(np.abs(start.outer)))
     hypotheses = (
         shape,
-        Hypothesis("the inputs are orthonormal: the largest error", error <= 1e-9, error, 0),
+        Hypothesis("the inputs are orthonormal, up to", error <= ORTHONORMAL, error, ORTHONORMAL),
         Hypothesis("y₁y₂ < 0", labels[0] * labels[1] < 0, labels[0] * labels[1], 0),
         Hypothesis("both neurons are active on both inputs: the smallest ⟨w_j, x_i⟩", least > 0, least, 0),
         Hypothesis("λ = |y₂/y₁| is at least √(8 max ⟨w_j, x_i⟩/|y₁|) (85)", ratio >= lower, ratio, lower),
@@ -58,8 +59,7 @@ def proposition_3(
     observed = None if trajectory is None else float(trajectory.losses[-1])
     kept = None
     if trajectory is not None and observed is not None:
-        end = trajectory.final
-        assert isinstance(end, ReLUNetwork)
+        end = check_relu(trajectory.final, "trajectory")
         # A dead sample stays dead on orthogonal inputs, which decides the promise in finite time.
         dead = bool(np.all(end.preactivations(inputs)[:, 1] <= 0))
         kept = True if dead else (False if observed < floor * (1 - accuracy) else None)

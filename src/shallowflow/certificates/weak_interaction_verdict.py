@@ -8,5 +8,5 @@ from shallowflow.certificates.verdict import Question, Verdict
 
 def verdict(question: Question) -> Verdict:
     """Return whether Theorem 1 applies, with its margin, or which hypothesis fails and by how much."""
-    found = weak_interaction.verdict(question.dataset, width=question.width)
+    found = weak_interaction.verdict(question.dataset, width=question.width, seed=question.seed)
     return Verdict("weak_interaction", found.applies, (found.sentence,), certificates=(found.certificate,))

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
-from shallowflow.arrays import Floats, FrozenArrays, matrix, same_length, vector
-from shallowflow.errors import FileFormatError
+from shallowflow.arrays import Floats, FrozenArrays, matrix, same_length, shown, vector
+from shallowflow.errors import FileFormatError, InvalidInputError
 from shallowflow.files import as_path
 
 
@@ -78,6 +78,13 @@ class Dataset(FrozenArrays):
                     raise FileFormatError(f"{path}: line {line}: expected a number, got {entry[:40]!r}")
                 table[i, j] = number
         return cls(table[:, :-1], table[:, -1], name=path.stem)
+
+
+def checked_dataset(dataset: object) -> Dataset:
+    """Return the argument if it is a `Dataset`."""
+    if not isinstance(dataset, Dataset):
+        raise InvalidInputError(f"dataset: must be a Dataset, got {shown(dataset)}")
+    return dataset
 
 
 def _rows(path: Path) -> list[tuple[int, list[str]]]:

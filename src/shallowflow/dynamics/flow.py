@@ -138,7 +138,8 @@ def gradient_flow(
         )
 
     options = (speed, epsilon, tolerance, stop)
-    if _by_cones(network, engine) and isinstance(loss, SquareLoss | LogisticLoss):
+    if _by_cones(network, loss, engine):
+        assert isinstance(loss, SquareLoss | LogisticLoss)
         from shallowflow.dynamics.engines.wide_flow import WideFlow
 
         wide = WideFlow(network, dataset, loss, *options)
@@ -160,13 +161,17 @@ def _log_flow(
     return LogFlow(network, dataset, checked_square_loss(loss, SquareLoss()), speed, tolerance)
 
 
-def _by_cones(network: Network, name: str) -> TypeGuard[ReLUNetwork]:
+def _by_cones(network: Network, loss: Loss, name: str) -> TypeGuard[ReLUNetwork]:
     """Whether the engine by cones is asked for, or fits and pays."""
-    fits = isinstance(network, ReLUNetwork) and network.dimension == 2
+    fits = (
+        isinstance(network, ReLUNetwork)
+        and network.dimension == 2
+        and isinstance(loss, SquareLoss | LogisticLoss)
+    )
     if name == "cones" and not fits:
         raise InvalidInputError(
-            f"engine: 'cones' needs a ReLUNetwork on inputs of dimension 2, got {type(network).__name__} "
-            f"on dimension {network.dimension}"
+            "engine: 'cones' needs a ReLUNetwork on inputs of dimension 2 and the square or logistic loss, "
+            f"got {type(network).__name__} on dimension {network.dimension} and {type(loss).__name__}"
         )
     return name == "cones" or (name == "auto" and fits and network.width > WIDE_ABOVE)
 

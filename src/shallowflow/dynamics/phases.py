@@ -20,9 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from shallowflow.arrays import positive
-from shallowflow.data.dataset import Dataset
+from shallowflow.data.dataset import Dataset, checked_dataset
 from shallowflow.dynamics.path import Snapshots
-from shallowflow.dynamics.problem import checked_dataset
 from shallowflow.dynamics.trajectory import Trajectory, checked_trajectory
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.alignment import alignment_threshold

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shallowflow.arrays import shown
-from shallowflow.data.dataset import Dataset
+from shallowflow.data.dataset import Dataset, checked_dataset
 from shallowflow.dynamics.record import Record
 from shallowflow.errors import InvalidInputError
 from shallowflow.models.loss import LogisticLoss, Loss, NormLoss, SquareLoss
@@ -26,13 +26,6 @@ def check_problem(network: Network, dataset: Dataset, *, log_scaled: bool = Fals
         )
     if isinstance(network, StepNetwork) and network.sharpness == 0:
         raise InvalidInputError("network: sharpness must be > 0 to be trained by gradients, got 0")
-
-
-def checked_dataset(dataset: object) -> Dataset:
-    """Return the argument if it is a `Dataset`."""
-    if not isinstance(dataset, Dataset):
-        raise InvalidInputError(f"dataset: must be a Dataset, got {shown(dataset)}")
-    return dataset
 
 
 def checked_loss(loss: Loss | None, dataset: Dataset) -> Loss:

@@ -21,10 +21,9 @@ from itertools import pairwise
 import numpy as np
 
 from shallowflow.arrays import Floats, Ints, count, positive
-from shallowflow.data.dataset import Dataset
+from shallowflow.data.dataset import Dataset, checked_dataset
 from shallowflow.dynamics.nodes import lobatto_nodes
 from shallowflow.dynamics.path import Path, Polynomials
-from shallowflow.dynamics.problem import checked_dataset
 from shallowflow.dynamics.trajectory import Trajectory, checked_trajectory
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.blocks import Blocks, blocks, blocks_of, sort_data

@@ -44,10 +44,12 @@ class StepRegressor(OneFeatureRegressor):
     n_neurons : neurons at the start, the most jumps that can be found.
     epsilon : ratio of the steps of positions and weights; 0 is the two-timescale limit, in which the weights
         are the best ones at every moment.
-    sharpness : width of a step in shares of the weight; None: half the mean distance of the neurons. init :
-    positions at the start: "even", or "uniform" at random as in the paper. prune : whether to drop cuts by
-    BIC (a cut counts for three parameters, n is the number of distinct x); otherwise all positions become
-    cuts. max_time : most slow time τ, for targets scaled to [−1, 1]. max_iter : most steps of the training.
+    sharpness : width of a step in shares of the weight; None: half the mean distance of the neurons.
+    init : positions at the start: "even", or "uniform" at random as in the paper.
+    prune : whether to drop cuts by BIC (a cut counts for three parameters, n is the number of distinct x);
+        otherwise all positions become cuts.
+    max_time : most slow time τ, for targets scaled to [−1, 1].
+    max_iter : most steps of the training.
     tol : the training stops when the gradient in the positions (epsilon > 0: in everything) is this small.
     random_state : seed of the uniform start.
 
@@ -58,7 +60,7 @@ class StepRegressor(OneFeatureRegressor):
     n_jumps_ : K.
     network_ : the same function as a `StepNetwork` of sharpness 0.
     trained_network_ : the network at the end of the training, on [0, 1] and scaled targets.
-    converged_ : whether the training stopped by `tol`.
+    converged_ : whether the training stopped by `tol`, or because no step, however short, lowered the loss.
     n_iter_ : steps of the training.
 
     Examples

@@ -39,7 +39,6 @@ ROUNDING = 1e-12
 """Share of a_j² + ‖w_j‖² below which a difference of the two is rounding."""
 
 BALANCES = ("balanced", "dominated", "unbalanced")
-NATURES = ("local minimum", "saddle", "not stationary")
 
 
 @dataclass(frozen=True, eq=False, repr=False)

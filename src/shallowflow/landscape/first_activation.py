@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from shallowflow.arrays import Bools, Floats, Seed, count, generator, positive
-from shallowflow.data.dataset import Dataset
-from shallowflow.errors import InvalidInputError
+from shallowflow.arrays import Bools, Floats, Seed, count, generator, probability
+from shallowflow.data.dataset import Dataset, checked_dataset
+from shallowflow.landscape.local_pl import checked_speed
+from shallowflow.landscape.relu_problem import check_relu_problem
 from shallowflow.models.networks import ReLUNetwork
 
 BATCH = 200
@@ -26,6 +27,7 @@ BATCH = 200
 
 def correctly_activated(network: ReLUNetwork, dataset: Dataset) -> Bools:
     """Return for every sample whether some neuron is active on it and has the sign of its label."""
+    check_relu_problem(network, dataset)
     active = network.preactivations(dataset.inputs) > 0
     agrees = network.outer[:, None] * dataset.targets > 0
     return np.asarray(np.any(active & agrees, axis=0))
@@ -62,6 +64,7 @@ def sampled_probability(
     dataset: Dataset, width: int, *, draws: int = 2000, seed: Seed = 0
 ) -> tuple[float, float]:
     """Return P(𝓘) on these data by Monte Carlo over Gaussian w_j and fair signs, and its standard error."""
+    checked_dataset(dataset)
     width, draws, rng = count(width, "width"), count(draws, "draws"), generator(seed)
     hits = 0
     for first in range(0, draws, BATCH):
@@ -81,25 +84,28 @@ def sufficient_width(size: int, epsilon: float = 0.05) -> int:
     4 ln(n/ε) is a little more (1/ln(4/3) = 3.476).
     """
     size = count(size, "size")
-    return int(np.ceil(np.log(size / _share(epsilon)) / np.log(4 / 3)))
+    return int(np.ceil(np.log(size / probability(epsilon, "epsilon")) / np.log(4 / 3)))
 
 
 def lemma_5_widths(size: int, epsilon: float = 0.05) -> tuple[float, float]:
     """Return Lemma 5's interval [3 ln(n/ε) − 2, 4 ln(n/ε)] of widths at which P(𝓘) = 1 − ε."""
-    logarithm = float(np.log(count(size, "size") / _share(epsilon)))
+    logarithm = float(np.log(count(size, "size") / probability(epsilon, "epsilon")))
     return 3 * logarithm - 2, 4 * logarithm
 
 
-def extinction_time(network: ReLUNetwork, dataset: Dataset) -> float:
+def extinction_time(network: ReLUNetwork, dataset: Dataset, *, speed: float | None = None) -> float:
     """Return the time by which wrongly active neurons are off, [weak_interaction] Lemma 7, corrected.
 
-    For orthogonal inputs, the flow at speed m and while |h(x_i)| ≤ |y_i|/2: ⟨w_j, x_i⟩ of a neuron with
-    a_j y_i < 0 falls at least as fast as c_j |y_i| ‖x_i‖²/(2n), c_j = √(a_j² − ‖w_j‖²), so that
+    For orthogonal inputs and while |h(x_i)| ≤ |y_i|/2: ⟨w_j, x_i⟩ of a neuron with a_j y_i < 0 falls at least
+    as fast as vs c_j |y_i| ‖x_i‖²/(2n), c_j = √(a_j² − ‖w_j‖²), s the output factor and v the flow's speed
+    (the width unless given, so that vs = 1 in the paper), and
 
-        t = 2n max ⟨w_j, x_i⟩₊ / (|y_i| ‖x_i‖² c_j) over the pairs with a_j y_i < 0
+        t = 2n/(vs) max ⟨w_j, x_i⟩₊ / (|y_i| ‖x_i‖² c_j) over the pairs with a_j y_i < 0
 
     (the print has c_j² for c_j; (41) has c_j). Infinite if such a neuron has |a_j| ≤ ‖w_j‖.
     """
+    check_relu_problem(network, dataset)
+    pace = network.scale * checked_speed(network, speed)
     z = network.preactivations(dataset.inputs)
     wrong = (z > 0) & (network.outer[:, None] * dataset.targets < 0)
     if not wrong.any():
@@ -109,7 +115,7 @@ def extinction_time(network: ReLUNetwork, dataset: Dataset) -> float:
     fall = root[:, None] * (np.abs(dataset.targets) * np.einsum("id,id->i", dataset.inputs, dataset.inputs))
     if np.any(fall[wrong] == 0):
         return float("inf")
-    return float(2 * dataset.size * np.max(z[wrong] / fall[wrong]))
+    return float(2 * dataset.size / pace * np.max(z[wrong] / fall[wrong]))
 
 
 def _binomial(width: int) -> Floats:
@@ -119,10 +125,3 @@ def _binomial(width: int) -> Floats:
     k = np.arange(width + 1.0)
     logs: Floats = gammaln(width + 1) - gammaln(k + 1) - gammaln(width - k + 1) - width * np.log(2)
     return logs
-
-
-def _share(epsilon: float) -> float:
-    share = positive(epsilon, "epsilon")
-    if share >= 1:
-        raise InvalidInputError(f"epsilon: must lie in (0, 1), got {share:g}")
-    return share

@@ -19,13 +19,16 @@ from math import ceil
 import numpy as np
 
 from shallowflow.arrays import Floats, Ints, count, positive, real
-from shallowflow.data.dataset import Dataset
+from shallowflow.data.dataset import Dataset, checked_dataset
 from shallowflow.errors import InvalidInputError
 
 SMALL = 800
 """Samples up to which all eigenvalues are computed; beyond, the largest one by Lanczos."""
-ANTIPODAL = 1e-12
-"""Two inputs are antipodal if their cosine is −1 up to this."""
+ANTIPODAL = 1e-14
+"""Two inputs are antipodal if their directions add up to a vector no longer than this: rounding, not an
+angle."""
+NEARLY = 1e-12
+"""Cosines this near to −1 are looked at: a cosine alone cannot tell angles below 1e-8 from 0."""
 ROWS = 512
 WHOLE = 2.0**53
 """Floats beyond this are whole numbers."""
@@ -80,6 +83,7 @@ def interaction(dataset: Dataset, *, antipodal: bool = False) -> Interaction:
     >>> found.holds, round(found.norm, 9)
     (True, 0.0)
     """
+    checked_dataset(dataset)
     lengths, labels = np.linalg.norm(dataset.inputs, axis=1), np.abs(dataset.targets)
     least, most = float(lengths.min()), float(lengths.max())
     low, high = float(labels.min()), float(labels.max())
@@ -121,8 +125,10 @@ def _antipodal_pairs(inputs: Floats, lengths: Floats) -> Ints:
     unit = inputs / np.where(lengths > 0, lengths, 1.0)[:, None]
     found = []
     for first in range(0, len(unit), ROWS):
-        rows, columns = np.nonzero(unit[first : first + ROWS] @ unit.T <= -1.0 + ANTIPODAL)
-        found.append(np.column_stack([rows + first, columns]))
+        rows, columns = np.nonzero(unit[first : first + ROWS] @ unit.T <= -1.0 + NEARLY)
+        rows += first
+        opposite = np.linalg.norm(unit[rows] + unit[columns], axis=1) <= ANTIPODAL
+        found.append(np.column_stack([rows[opposite], columns[opposite]]))
     pairs = np.concatenate(found).astype(np.int64)
     ordered: Ints = pairs[pairs[:, 0] < pairs[:, 1]]
     return ordered

@@ -20,6 +20,7 @@ from shallowflow.arrays import Floats, increasing, positive, same_length, vector
 from shallowflow.data.dataset import Dataset
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.interaction import Interaction, interaction
+from shallowflow.landscape.relu_problem import check_relu_problem
 from shallowflow.models.loss import SquareLoss
 from shallowflow.models.networks import ReLUNetwork
 
@@ -34,7 +35,8 @@ def local_pl(network: ReLUNetwork, dataset: Dataset, *, speed: float | None = No
     >>> local_pl(net, Dataset([[1.0]], [3.0]))
     4.0
     """
-    pace = _speed(network, speed)
+    check_relu_problem(network, dataset)
+    pace = checked_speed(network, speed)
     predictions = network.predict(dataset.inputs)
     loss = SquareLoss()
     value = loss.value(predictions, dataset.targets)
@@ -65,13 +67,14 @@ def pl_bounds(
     known: what `interaction(dataset)` returned, to save its cost along a trajectory. The lower bound may be
     negative if the data interact strongly.
     """
+    check_relu_problem(network, dataset)
     if network.slope:
         raise InvalidInputError(f"network: Lemma 6 is about the ReLU, got slope {network.slope:g}")
     found = known or interaction(dataset)
     active = network.preactivations(dataset.inputs) > 0
     squares = network.outer**2
     inner = np.einsum("jd,jd->j", network.inner, network.inner)
-    factor = 2.0 * _speed(network, speed) * network.scale**2 / dataset.size
+    factor = 2.0 * checked_speed(network, speed) * network.scale**2 / dataset.size
     least = float(np.min(squares @ active))
     most = float(np.max((squares + inner) @ active))
     low, high = found.smallest_input**2 - found.norm, found.largest_input**2 + found.norm
@@ -80,6 +83,7 @@ def pl_bounds(
 
 def energies(network: ReLUNetwork, dataset: Dataset) -> Floats:
     """Return (1/m) Σ_j a_j² 1_ji for every sample i, the measure behind μ_low and μ_upp of Figure 5."""
+    check_relu_problem(network, dataset)
     active = network.preactivations(dataset.inputs) > 0
     shares: Floats = (network.outer**2 @ active) / network.width
     return shares
@@ -100,5 +104,6 @@ def average_pl(times: ArrayLike, losses: ArrayLike) -> Floats:
     return rates
 
 
-def _speed(network: ReLUNetwork, speed: float | None) -> float:
+def checked_speed(network: ReLUNetwork, speed: float | None) -> float:
+    """Return the speed of the flow: the width unless given."""
     return float(network.width) if speed is None else positive(speed, "speed")

@@ -12,7 +12,7 @@ import numpy as np
 
 from shallowflow.arrays import Floats, FrozenArrays, Ints, positive
 from shallowflow.data.dataset import Dataset
-from shallowflow.landscape.balance import check_relu
+from shallowflow.landscape.relu_problem import check_relu_problem
 from shallowflow.models.networks import ReLUNetwork
 
 
@@ -48,7 +48,8 @@ def merged_neurons(
     (array([-1.]), array([2]))
     """
     tolerance, share = positive(tolerance, "tolerance"), positive(share, "share")
-    lengths = np.linalg.norm(check_relu(network).inner, axis=1)
+    check_relu_problem(network, dataset)
+    lengths = np.linalg.norm(network.inner, axis=1)
     alive = np.any(network.preactivations(dataset.inputs) > 0, axis=1) | (network.slope > 0)
     used = np.flatnonzero(alive & (lengths > 0) & (network.outer != 0))
     sizes = network.scale * network.outer[used] * lengths[used]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from shallowflow.arrays import Floats, vector
+from shallowflow.arrays import Floats, non_negative, shown, vector
 from shallowflow.data.dataset import Dataset
+from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.orthonormal import check_orthonormal
 from shallowflow.models.networks import LogScaledNetwork, ReLUNetwork
 
@@ -16,6 +17,8 @@ HALVING_RATIO = 1.0 + np.sqrt(2.0)
 def squared_norm(network: ReLUNetwork | LogScaledNetwork) -> float:
     """Return ‖θ‖² = Σ_j a_j² + ‖w_j‖²."""
     plain = network.to_relu() if isinstance(network, LogScaledNetwork) else network
+    if not isinstance(plain, ReLUNetwork):
+        raise InvalidInputError(f"network: must be a ReLUNetwork or LogScaledNetwork, got {shown(network)}")
     return float(np.sum(plain.outer**2) + np.sum(plain.inner**2))
 
 
@@ -61,4 +64,6 @@ def min_squared_norm(targets: Floats | list[float]) -> float:
 def norm_constant(norm: float, targets: Floats | list[float]) -> float:
     """Return C in ‖θ‖² = C·max|y|·√n: bounded with high probability by [incremental] Theorem 3."""
     y = vector(targets, "targets")
-    return float(norm / (np.abs(y).max() * np.sqrt(len(y))))
+    if not np.any(y):
+        raise InvalidInputError("targets: must not all be zero, for C divides by max|y|; got zeros only")
+    return float(non_negative(norm, "norm") / (np.abs(y).max() * np.sqrt(len(y))))

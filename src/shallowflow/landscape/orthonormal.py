@@ -7,9 +7,10 @@ from math import comb
 
 import numpy as np
 
-from shallowflow.arrays import Bools, Floats, FrozenArrays, Ints, count, shown
-from shallowflow.data.dataset import Dataset
+from shallowflow.arrays import Bools, Floats, FrozenArrays, Ints, count, matrix, shown, vector
+from shallowflow.data.dataset import Dataset, checked_dataset
 from shallowflow.errors import InvalidInputError
+from shallowflow.landscape.relu_problem import check_relu_problem
 from shallowflow.models.networks import LogScaledNetwork, ReLUNetwork
 
 EXACT_UP_TO = 1024
@@ -23,6 +24,8 @@ def orthonormality(inputs: Floats) -> float:
     Above 1,024 samples max |XXᵀv − v| over eight random sign vectors v is returned instead, which no
     deviation of this size escapes but by an unlikely cancellation.
     """
+    if not isinstance(inputs, np.ndarray) or inputs.ndim != 2 or inputs.dtype != np.float64:
+        inputs = matrix(inputs, "inputs")
     if len(inputs) <= EXACT_UP_TO:
         return float(np.abs(inputs @ inputs.T - np.eye(len(inputs))).max())
     probes = np.random.default_rng(0).choice(np.array([-1.0, 1.0]), (len(inputs), PROBES))
@@ -31,7 +34,7 @@ def orthonormality(inputs: Floats) -> float:
 
 def check_orthonormal(dataset: Dataset, needed_by: str) -> None:
     """Refuse inputs that are not orthonormal."""
-    error = orthonormality(dataset.inputs)
+    error = orthonormality(checked_dataset(dataset).inputs)
     if error > ORTHONORMAL:
         raise InvalidInputError(
             f"dataset: {needed_by} needs orthonormal inputs, got inner products wrong by {error:.2g}"
@@ -67,9 +70,20 @@ def mask_matrix(network: ReLUNetwork | LogScaledNetwork, dataset: Dataset) -> Bo
     array([[ True, False],
            [ True, False]])
     """
-    if not isinstance(network, ReLUNetwork | LogScaledNetwork):
-        raise InvalidInputError(f"network: must be a ReLUNetwork or LogScaledNetwork, got {shown(network)}")
+    check_relu_problem(network, dataset, log_scaled=True)
     return mask_of(network.preactivations(dataset.inputs), neuron_signs(network), dataset.targets)
+
+
+def checked_mask(mask: object, targets: object) -> Floats:
+    """Return the labels (n,) after checking that they and a mask (n, m) fit each other."""
+    if not isinstance(mask, np.ndarray) or mask.ndim != 2 or mask.dtype != np.bool_ or not mask.size:
+        raise InvalidInputError(f"mask: must be a matrix of booleans, points × neurons, got {shown(mask)}")
+    labels = vector(targets, "targets")  # type: ignore[arg-type]
+    if len(labels) != len(mask):
+        raise InvalidInputError(
+            f"targets: must have one entry per row of the mask, got {len(labels)} for {len(mask)}"
+        )
+    return labels
 
 
 def mask_of(preactivations: Floats, signs: Floats, targets: Floats) -> Bools:
@@ -110,6 +124,7 @@ def mask_report(mask: Bools, targets: Floats) -> MaskReport:
     >>> mask_report(np.array([[True, True], [False, False]]), np.array([1.0, 1.0])).lonely_points
     array([1])
     """
+    targets = checked_mask(mask, targets)
     first = first_of_kind(mask)
     twin = np.flatnonzero(first != np.arange(mask.shape[1]))
     positives = int(np.sum(targets > 0))

@@ -21,10 +21,15 @@ DOMAIN_FACTOR = 2.0
 
 def check_steps(network: object, target: object) -> None:
     """Refuse anything but a `StepNetwork` and a `PiecewiseConstant` target."""
-    if not isinstance(network, StepNetwork):
-        raise InvalidInputError(f"network: must be a StepNetwork, got {shown(network)}")
+    _step_network(network)
     if not isinstance(target, PiecewiseConstant):
         raise InvalidInputError(f"target: must be a PiecewiseConstant, got {shown(target)}")
+
+
+def _step_network(network: object) -> StepNetwork:
+    if not isinstance(network, StepNetwork):
+        raise InvalidInputError(f"network: must be a StepNetwork, got {shown(network)}")
+    return network
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +90,7 @@ def feature_gram(network: StepNetwork) -> Floats:
     """
     from shallowflow.kernels.step_population import gram
 
-    parts = _sorted(network)
+    parts = _sorted(_step_network(network))
     rows = np.concatenate([[0], parts.order + 1]).astype(np.int64)
     H = np.empty((network.width + 1, network.width + 1))
     H[np.ix_(rows, rows)] = gram(parts.u, network.sharpness)
@@ -132,12 +137,12 @@ def best_outer(network: StepNetwork, target: PiecewiseConstant) -> StepNetwork:
 
 def separation(network: StepNetwork) -> float:
     """Return Δ(u), the least distance of two of u_0 = −η/2, u_1, …, u_m, u_{m+1} = 1 + η/2, §5.1."""
-    half = 0.5 * network.sharpness
+    half = 0.5 * _step_network(network).sharpness
     places = np.concatenate([[-half], np.sort(network.positions), [1.0 + half]])
     return float(np.min(np.diff(places)))
 
 
 def well_separated(network: StepNetwork) -> bool:
     """Return whether u ∈ 𝒰: positions in [0, 1] with Δ(u) > 2η, where (5) is well defined, §5.1."""
-    inside = np.all((network.positions >= 0) & (network.positions <= 1))
+    inside = np.all((_step_network(network).positions >= 0) & (network.positions <= 1))
     return bool(inside) and separation(network) > DOMAIN_FACTOR * network.sharpness

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shallowflow.arrays import Floats
+from shallowflow.arrays import Floats, non_negative, positive, shown
 from shallowflow.data.targets import PiecewiseConstant
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.population import check_steps, separation
@@ -30,7 +30,8 @@ class StepClass:
 
     def neurons(self, delta: float) -> float:
         """Return the width that (2) asks for: 6/Δv (4 + log n + log 1/δ)."""
-        return float(6.0 / self.length * (4.0 + np.log(self.pieces) + np.log(1.0 / delta)))
+        share = checked_delta(delta)
+        return float(6.0 / self.length * (4.0 + np.log(self.pieces) + np.log(1.0 / share)))
 
     @property
     def slow_time(self) -> float:
@@ -38,13 +39,29 @@ class StepClass:
         return 6.0 / self.jump**2
 
 
+def checked_delta(delta: object) -> float:
+    """Return a probability of failure δ in (0, 1]."""
+    share = positive(delta, "delta")
+    if share > 1:
+        raise InvalidInputError(f"delta: must be at most 1, got {share:g}")
+    return share
+
+
+def checked_target(target: object) -> PiecewiseConstant:
+    """Return the argument if it is a `PiecewiseConstant` with all its jumps inside (0, 1)."""
+    if not isinstance(target, PiecewiseConstant):
+        raise InvalidInputError(f"target: must be a PiecewiseConstant, got {shown(target)}")
+    if np.any((target.breakpoints <= 0) | (target.breakpoints >= 1)):
+        raise InvalidInputError(
+            f"target: must have its jumps inside (0, 1), got breakpoints {shown(target.breakpoints)}"
+        )
+    return target
+
+
 def step_class(target: PiecewiseConstant) -> StepClass:
     """Return the constants n, Δv, Δf, M of Def. 1 (M ≥ 1) for a target with jumps inside (0, 1)."""
-    inside = (target.breakpoints > 0) & (target.breakpoints < 1)
-    if not inside.all() or not inside.any():
-        raise InvalidInputError(
-            f"target: must have jumps, all inside (0, 1), got breakpoints {target.breakpoints}"
-        )
+    if not checked_target(target).breakpoints.size:
+        raise InvalidInputError("target: must have jumps, all inside (0, 1), got none")
     edges = np.concatenate([[0.0], target.breakpoints, [1.0]])
     return StepClass(
         len(target.values),
@@ -73,6 +90,7 @@ class Goodness:
 def goodness(network: StepNetwork, target: PiecewiseConstant) -> Goodness:
     """Return the three margins of Def. 2 for the positions of a network."""
     check_steps(network, target)
+    checked_target(target)
     fewest = fewest_per_piece(network.positions, target)
     lopsided = [_asymmetry(network.positions, float(v)) for v in target.breakpoints]
     return Goodness(fewest, separation(network), min(lopsided, default=np.inf))
@@ -103,4 +121,7 @@ def covered_error(target: PiecewiseConstant, sharpness: float) -> float:
 
     A neuron of weight s at a jump of size s leaves s²η∫(σ − 1_{z>0})² = s²η/28.
     """
-    return float(sharpness / 28.0 * np.sum(target.jumps**2))
+    width = non_negative(sharpness, "sharpness")
+    if not isinstance(target, PiecewiseConstant):
+        raise InvalidInputError(f"target: must be a PiecewiseConstant, got {shown(target)}")
+    return float(width / 28.0 * np.sum(target.jumps**2))

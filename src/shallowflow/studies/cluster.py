@@ -68,14 +68,14 @@ class Cluster:
         if status == "error":
             error = future.exception()
             return failed(identity, f"{type(error).__name__}: {error}")
-        raise ShallowflowError(f"--dask: lost the scheduler at {self.address}; the finished runs are kept")
+        raise ShallowflowError(f"address: lost the scheduler at {self.address}; the finished runs are kept")
 
     @contextmanager
     def _client(self) -> Iterator[Client]:
         try:
             from distributed import Client, LocalCluster
         except ImportError as error:
-            raise InvalidInputError("--dask: needs Dask; pip install 'shallowflow[dask]'") from error
+            raise InvalidInputError("address: needs Dask; pip install 'shallowflow[dask]'") from error
         if self.address == LOCAL:
             # Any free port for Dask's own pages: the usual one may belong to another cluster.
             pages = "127.0.0.1:0"
@@ -89,7 +89,7 @@ class Cluster:
             client = Client(self.address, timeout=CONNECT_SECONDS)
         except (OSError, ValueError) as error:
             raise InvalidInputError(
-                f"--dask: must be the address of a Dask scheduler, or local; got {self.address!r} ({error})"
+                f"address: must be the address of a Dask scheduler, or local; got {self.address!r} ({error})"
             ) from error
         with client:
             yield client

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
+from shallowflow.arrays import shown
+from shallowflow.errors import InvalidInputError
 from shallowflow.studies.execution import RunOutcome
 from shallowflow.studies.executors import Executor, Serial
 from shallowflow.studies.results import Result, in_memory
@@ -55,6 +57,11 @@ def run_all(
     progress: Progress | None = None,
 ) -> list[list[Result]]:
     """Run several studies side by side, as `run` does one."""
+    for study in studies:
+        if not isinstance(study, Study):
+            raise InvalidInputError(f"study: must be a Study, got {shown(study)}")
+    if store is not None and not isinstance(store, Store):
+        raise InvalidInputError(f"store: must be a Store, got {shown(store)}")
     runs = {one.identity: one for study in studies for one in study.runs}
     if store is not None:
         for study in studies:

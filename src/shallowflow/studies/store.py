@@ -23,7 +23,7 @@ from urllib.parse import quote
 import numpy as np
 
 from shallowflow.errors import FileFormatError, StoreError
-from shallowflow.files import write_atomically
+from shallowflow.files import as_path, write_atomically
 from shallowflow.studies.execution import RunOutcome
 from shallowflow.studies.results import Result, StoredArrays
 from shallowflow.studies.study import Run, Study, plain_parameters
@@ -52,7 +52,7 @@ class Store:
     """
 
     def __init__(self, directory: str | Path, *, writable: bool = True) -> None:
-        self.directory = Path(directory)
+        self.directory = as_path(directory, "directory")
         self.writable = writable
         self._lock: sqlite3.Connection | None = None
         with self._told("opened"):

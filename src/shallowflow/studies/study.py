@@ -102,6 +102,10 @@ class Study:
         if isinstance(self.grid, Mapping):
             axes = {name: _axis(values, name) for name, values in self.grid.items()}
             points = [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
+        elif not hasattr(self.grid, "__iter__"):
+            raise InvalidInputError(
+                f"grid: must be {{name: values}} or a sequence of {{name: value}}, got {shown(self.grid)}"
+            )
         else:
             points = [dict(point) if isinstance(point, Mapping) else point for point in self.grid]
         plain = [plain_parameters(point, "grid") for point in points]

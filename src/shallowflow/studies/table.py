@@ -51,7 +51,7 @@ def _write_parquet(columns: dict[str, list[Any]], path: Path) -> None:
         from pyarrow import parquet
     except ImportError as error:
         raise InvalidInputError(
-            "--out: Parquet needs pyarrow; pip install 'shallowflow[parquet]', or name a .csv file"
+            "path: Parquet needs pyarrow; pip install 'shallowflow[parquet]', or name a .csv file"
         ) from error
     arrow = pyarrow.table({name: _alike(values) for name, values in columns.items()})
     _write(path, lambda file: parquet.write_table(arrow, file))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
@@ -159,3 +161,25 @@ def test_what_is_not_a_group_start_is_refused() -> None:
         group_flow(sf.ReLUNetwork(network.inner, network.outer), dataset)
     with pytest.raises(InvalidInputError, match="alignments"):
         GroupFlow(10, [1.0], [1.5], [1.0])
+
+
+@pytest.mark.parametrize("wrong", [0.7, 2, 0, -0.1, "a", float("nan")])
+def test_windows_are_between_a_level_below_one_half_and_its_mirror(wrong: Any) -> None:
+    flow = GroupFlow(100.0, [1.0, 2.0], [0.5, 0.5], [1.0, 1.0])
+    for call in (flow.windows, flow.limit_windows):
+        with pytest.raises(InvalidInputError, match="epsilon: must"):
+            call(wrong)
+    if wrong != 0.7:
+        with pytest.raises(InvalidInputError, match="level: must"):
+            flow.transition_times(wrong)
+
+
+def test_a_flow_has_a_sample_per_group_and_a_unit_of_time_from_two_on() -> None:
+    with pytest.raises(InvalidInputError, match=r"size: must be at least the number 1 of groups, got 0\.1"):
+        GroupFlow(0.1, [1.0], [0.5], [1.0])
+    lone = GroupFlow(1, [1.0], [0.5], [1.0])
+    with pytest.raises(InvalidInputError, match="needs more than one sample"):
+        lone.limit_windows(0.25)
+    with pytest.raises(InvalidInputError, match="needs more than one sample"):
+        lone.windows(0.25)
+    assert GroupFlow(2, [1.0], [0.5], [1.0]).unit > 0

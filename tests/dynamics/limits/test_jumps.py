@@ -40,3 +40,23 @@ def test_other_networks_are_refused() -> None:
     run = sf.gradient_descent(sf.KnotNetwork([0.0], [1.0]), data, step=0.1, steps=2)
     with pytest.raises(sf.InvalidInputError, match="must be that of a ReLU network"):
         sf.jumps(run, data)
+
+
+def test_a_label_of_zero_belongs_to_nobody() -> None:
+    network = sf.ReLUNetwork(1e-3 * np.eye(3), 1e-3 * np.ones(3))
+    data = sf.Dataset(np.eye(3), [0.0, 1.0, 2.0])
+    found = sf.jumps(sf.gradient_flow(network, data, until=100.0), data)
+    assert found.neurons.tolist() == [2, 1]
+    assert [points.tolist() for points in found.fitted] == [[2], [1]]
+    assert found.unfitted.tolist() == []
+
+
+def test_arguments_of_another_kind_are_refused() -> None:
+    data = sf.Dataset(np.eye(2), [1.0, 2.0])
+    trajectory = sf.gradient_flow(sf.ReLUNetwork([[1.0, 1.0]], [1.0]), data, until=1.0)
+    with pytest.raises(sf.InvalidInputError, match="trajectory: must be a Trajectory, got 'a'"):
+        sf.jumps("a", data)  # type: ignore[arg-type]
+    with pytest.raises(sf.InvalidInputError, match="dataset: must be a Dataset, got None"):
+        sf.jumps(trajectory, None)  # type: ignore[arg-type]
+    with pytest.raises(sf.InvalidInputError, match="dataset: inputs must have the network's dimension 2"):
+        sf.jumps(trajectory, sf.Dataset([[1.0]], [1.0]))

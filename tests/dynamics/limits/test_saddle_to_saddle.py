@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -222,3 +224,24 @@ def test_parameters_err_by_the_power_of_the_gap() -> None:
         fall = np.log(first.parameter_error / second.parameter_error)
         exponent = fall / (second.acceleration - first.acceleration)
         assert exponent == pytest.approx(first.gap, rel=0.1)
+
+
+def test_scales_that_are_far_apart_leave_every_group_its_shares() -> None:
+    """The groups' log-scales differ by 5000; within a group the shares are those of e^{2·offset}."""
+    inner = np.array([[0.8, 0.1, -0.3], [0.8, 0.1, -0.3], [-0.5, -0.5, 0.6], [-0.5, -0.5, 0.6]])
+    sizes = np.array([-100.0, -101.0, -5100.0, -5102.0])
+    network = sf.LogScaledNetwork(inner, np.ones(4), sizes)
+    limit = sf.saddle_to_saddle(network, sf.Dataset(np.eye(3), [1.0, 2.0, 0.5]))
+    assert limit.process.groups.tolist() == [0, 0, 2, 2]
+    np.testing.assert_allclose(limit.shares[[1, 3]], 1 / (1 + np.exp([2.0, 4.0])), rtol=1e-9)
+    assert np.isfinite(limit.corrections).all()
+    assert np.isfinite(limit.final.inner).all()
+
+
+@pytest.mark.parametrize("jumps", [-1, 4, 0.5, "a"])
+def test_saddles_are_counted_from_none_to_all_jumps(jumps: Any) -> None:
+    limit = sf.saddle_to_saddle(*by_hand())
+    with pytest.raises(sf.InvalidInputError, match="jumps: must be"):
+        limit.saddle(jumps)
+    with pytest.raises(sf.InvalidInputError, match="jumps: must be"):
+        limit.directions(jumps)

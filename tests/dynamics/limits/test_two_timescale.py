@@ -212,3 +212,14 @@ def test_the_run_says_when_it_leaves_the_domain() -> None:
 def test_positions_outside_are_refused() -> None:
     with pytest.raises(sf.InvalidInputError, match=r"positions must lie in \[0, 1\]"):
         sf.two_timescale_limit(StepNetwork([1.5], [0.0]), TARGET, until=1.0)
+
+
+@pytest.mark.parametrize(("position", "place"), [(0.2, 0.5), (0.05, 0.9), (0.9, 0.3), (0.6, 0.5)])
+def test_a_neuron_on_one_side_only_hits_when_the_limit_says_so(position: float, place: float) -> None:
+    network, target = StepNetwork([position], [0.0]), sf.PiecewiseConstant([place], [0.0, 1.0])
+    (time,) = sf.hitting_times(network, target)
+    hits = [e.time for e in sf.two_timescale_limit(network, target, until=2 * time).events if e.kind == "hit"]
+    assert hits == pytest.approx([time], rel=1e-9)
+    # The paper's motion against the edge at distance b: 2d(3b² + 3bd + d²)/(3s²b²), here 1.032.
+    if position == 0.2:
+        assert time == pytest.approx(1.032)

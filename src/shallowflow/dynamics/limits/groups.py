@@ -33,12 +33,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from shallowflow.arrays import Floats, FrozenArrays, numbers, positive, vector
+from shallowflow.arrays import Floats, FrozenArrays, numbers, positive, probability, vector
 from shallowflow.data.dataset import Dataset
 from shallowflow.errors import InvalidInputError
+from shallowflow.landscape.orthonormal import check_orthonormal
+from shallowflow.landscape.relu_problem import check_relu_problem
 from shallowflow.models.networks import ReLUNetwork
 
-ORTHONORMAL = 1e-9
 BALANCED = 1e-6
 """Relative difference of |a_j| and the norm over its group up to which the closed form is taken."""
 BISECTIONS = 60
@@ -74,6 +75,10 @@ class GroupFlow(FrozenArrays):
                 raise InvalidInputError(
                     f"{name}: must have one entry per group, got {len(fields[name])} for {len(self.labels)}"
                 )
+        if self.size < self.width:
+            raise InvalidInputError(
+                f"size: must be at least the number {self.width} of groups, got {self.size:g}"
+            )
         if np.any(self.labels <= 0) or np.any(self.norms <= 0):
             raise InvalidInputError("labels, norms: must be > 0, got an entry that is not")
         if np.any(self.alignments < 0) or np.any(self.alignments > 1):
@@ -87,8 +92,17 @@ class GroupFlow(FrozenArrays):
     @property
     def unit(self) -> float:
         """t_n = √(np) ln(np)/4, the unit of time in Thm 2."""
+        return float(np.sqrt(self._product) * np.log(self._product) / 4)
+
+    @property
+    def _product(self) -> float:
+        """np > 1, of which Thm 2 takes the logarithm."""
         product = self.size * self.width
-        return float(np.sqrt(product) * np.log(product) / 4)
+        if product <= 1:
+            raise InvalidInputError(
+                "size: the unit of time √(np) ln(np)/4 needs more than one sample, got one"
+            )
+        return product
 
     @property
     def rates(self) -> Floats:
@@ -120,8 +134,7 @@ class GroupFlow(FrozenArrays):
 
     def transition_times(self, level: float) -> Floats:
         """Return the times t_j at which L^j = level·D_j²/2, 0 < level < 1, (p,); 0 where it starts lower."""
-        if not 0 < level < 1:
-            raise InvalidInputError(f"level: must lie in (0, 1), got {level:g}")
+        level = probability(level, "level")
         goal = 0.5 * level * self.labels**2
         low, high = np.zeros(self.width), 1.0 / self.rates
         while np.any(above := self._at(high) > goal):
@@ -134,14 +147,16 @@ class GroupFlow(FrozenArrays):
 
     def windows(self, epsilon: float) -> Floats:
         """Return [t_j(ε) − t_j(1 − ε)]/t_n, 0 < ε < ½: how long each transition takes, (p,)."""
+        epsilon = _below_half(epsilon)
         lengths: Floats = self.transition_times(epsilon) - self.transition_times(1 - epsilon)
         return lengths / self.unit
 
     def limit_windows(self, epsilon: float) -> Floats:
-        """Return the leading term (2/D_j) ln C(ε)/ln(np) of the windows, Thm 2 corrected."""
+        """Return the leading term (2/D_j) ln C(ε)/ln(np) of the windows, 0 < ε < ½, Thm 2 corrected."""
+        epsilon = _below_half(epsilon)
         root, other = np.sqrt(epsilon), np.sqrt(1 - epsilon)
         ratio = (1 - root) * other / (root * (1 - other))
-        values: Floats = 2 / self.labels * np.log(ratio) / np.log(self.size * self.width)
+        values: Floats = 2 / self.labels * np.log(ratio) / np.log(self._product)
         return values
 
     @property
@@ -187,16 +202,22 @@ class GroupFlow(FrozenArrays):
         return grown / total, missing * e / total, misaligned
 
 
+def _below_half(epsilon: float) -> float:
+    share = probability(epsilon, "epsilon")
+    if share >= 0.5:
+        raise InvalidInputError(f"epsilon: must lie in (0, 1/2), got {share:g}")
+    return share
+
+
 def group_flow(network: ReLUNetwork, dataset: Dataset) -> GroupFlow:
     """Return the closed form for a network with group initialisation on orthonormal inputs.
 
     Groups must be equally large; each sample must be active for one neuron only, of the sign of its label;
     |a_j| must be the norm of w_j on its group; the output factor 1/m. Then this is the flow at speed m.
     """
+    check_relu_problem(network, dataset)
     width, size = network.width, dataset.size
-    error = np.abs(dataset.inputs @ dataset.inputs.T - np.eye(size)).max()
-    if error > ORTHONORMAL:
-        raise InvalidInputError(f"dataset: inputs must be orthonormal, got products wrong by {error:.2g}")
+    check_orthonormal(dataset, "group_flow")
     z = np.maximum(network.preactivations(dataset.inputs), 0.0)
     active = z > 0
     if np.any(active.sum(axis=0) != 1) or np.any(active.sum(axis=1) != size // width) or size % width:

@@ -9,8 +9,9 @@ import numpy as np
 
 from shallowflow.arrays import Bools, Floats, FrozenArrays, Ints, shown
 from shallowflow.data.dataset import Dataset
+from shallowflow.dynamics.problem import check_problem
 from shallowflow.dynamics.replayed import Replayed
-from shallowflow.dynamics.trajectory import Trajectory
+from shallowflow.dynamics.trajectory import Trajectory, checked_trajectory
 from shallowflow.errors import InvalidInputError
 from shallowflow.models.networks import LogScaledNetwork, Network, ReLUNetwork
 
@@ -21,7 +22,7 @@ FITTED = 0.5
 class Jumps(FrozenArrays):
     """Jumps in the order of time: times (J,) plain, neurons (J,), the points each has fitted.
 
-    unfitted: points whose output ends below half of their label.
+    unfitted: points whose output ends below half of their label. Points with the label 0 are in neither.
     """
 
     times: Floats
@@ -46,14 +47,17 @@ def jumps(trajectory: Trajectory, dataset: Dataset) -> Jumps:
     >>> found.times.round(6), found.neurons, found.fitted  # (2302.6 + ½ ln 5)·2/5
     (array([921.361888]), array([0]), (array([0, 1]),))
     """
-    final = trajectory.final
+    final = checked_trajectory(trajectory).final
     if not isinstance(final, ReLUNetwork | LogScaledNetwork):
         raise InvalidInputError(
             f"trajectory: must be that of a ReLU network, got {shown(type(final).__name__)}"
         )
+    check_problem(final, dataset, log_scaled=True)
     plain = final.to_relu() if isinstance(final, LogScaledNetwork) else final
     shares = plain.outer[:, None] * np.maximum(plain.preactivations(dataset.inputs), 0.0) * plain.scale
-    fitted = shares.sum(axis=0) * np.sign(dataset.targets) >= FITTED * np.abs(dataset.targets)
+    # A label of zero is fitted by no neuron and missed by none.
+    asked = dataset.targets != 0
+    fitted = asked & (shares.sum(axis=0) * np.sign(dataset.targets) >= FITTED * np.abs(dataset.targets))
     owners = np.argmax(shares * np.sign(dataset.targets), axis=0)
     neurons = np.unique(owners[fitted])
     times = _half_times(trajectory, neurons)
@@ -62,7 +66,7 @@ def jumps(trajectory: Trajectory, dataset: Dataset) -> Jumps:
         times[order],
         neurons[order],
         tuple(np.flatnonzero(fitted & (owners == j)) for j in neurons[order]),
-        np.flatnonzero(~fitted),
+        np.flatnonzero(asked & ~fitted),
     )
 
 

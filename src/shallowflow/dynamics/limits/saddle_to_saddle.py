@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shallowflow.arrays import Bools, Floats, FrozenArrays, Ints, non_negative, positive, shown
+from shallowflow.arrays import Bools, Floats, FrozenArrays, Ints, count, non_negative, positive, shown
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.limits.corrections import jump_corrections, start_offsets
 from shallowflow.dynamics.outcome import Event, Outcome
@@ -23,6 +23,7 @@ from shallowflow.landscape.min_norm import fitting_neuron
 from shallowflow.landscape.orthonormal import (
     check_labels,
     check_orthonormal,
+    checked_mask,
     first_of_kind,
     mask_matrix,
     neuron_signs,
@@ -101,6 +102,7 @@ def jump_process(mask: Bools, targets: Floats) -> JumpProcess:
     >>> process.jump_times, process.neurons, process.interpolates
     (array([0.4]), array([1]), True)
     """
+    targets = checked_mask(mask, targets)
     n, m = mask.shape
     groups, squares = first_of_kind(mask), targets**2
     alive = groups == np.arange(m)
@@ -197,6 +199,7 @@ class SaddleToSaddle(FrozenArrays):
 
     def saddle(self, jumps: int) -> ReLUNetwork:
         """Return the saddle visited after that many jumps."""
+        jumps = self._jumps(jumps)
         inner = np.zeros((len(self.signs), self.dataset.dimension))
         outer = np.zeros(len(self.signs))
         for neuron, points in zip(self.neurons[:jumps], self.process.fitted[:jumps], strict=True):
@@ -223,12 +226,16 @@ class SaddleToSaddle(FrozenArrays):
 
         A neuron without an unfitted point has none: zeros.
         """
+        jumps = self._jumps(jumps)
         left = np.ones(self.dataset.size, dtype=np.bool_)
         for points in self.process.fitted[:jumps]:
             left[points] = False
         pulls = (self.mask * left[:, None] * np.abs(self.dataset.targets)[:, None]).T @ self.dataset.inputs
         norms = np.linalg.norm(pulls, axis=1, keepdims=True)
         return np.asarray(np.divide(pulls, norms, out=np.zeros_like(pulls), where=norms > 0))
+
+    def _jumps(self, jumps: int) -> int:
+        return count(jumps, "jumps", at_least=0, at_most=len(self.neurons))
 
     def predicted_times(self, acceleration: float) -> Floats:
         """Return the flow's jump times from α = e^{−acceleration} to first order, τ + C/ln(1/α), (J,)."""
@@ -278,9 +285,12 @@ def saddle_to_saddle(network: ReLUNetwork | LogScaledNetwork, dataset: Dataset) 
 
 def _shared(offsets: Floats, groups: Ints) -> tuple[Floats, Floats]:
     """Return each neuron's share of its group's squared norm, and the group's offset ½ ln Σ e^{2·offset}."""
-    weights = np.exp(2.0 * (offsets - offsets.max()))
+    largest = np.full(len(groups), -np.inf)
+    np.maximum.at(largest, groups, offsets)
+    peaks = largest[groups]  # of its own group each: scales of different groups may be e^±1000 apart
+    weights = np.exp(2.0 * (offsets - peaks))
     totals = np.bincount(groups, weights=weights, minlength=len(groups))[groups]
-    return weights / totals, offsets.max() + 0.5 * np.log(totals)
+    return weights / totals, peaks + 0.5 * np.log(totals)
 
 
 def _outcome(process: JumpProcess, mask: Bools) -> Outcome:

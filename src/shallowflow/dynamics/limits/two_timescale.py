@@ -12,7 +12,7 @@ from shallowflow.dynamics.driver import Progress
 from shallowflow.dynamics.flow import FlowEngine, integrate
 from shallowflow.dynamics.flow_recorder import PathRecorder, Segments, dense_record
 from shallowflow.dynamics.limits.heaviside_flow import HeavisideFlow
-from shallowflow.dynamics.limits.jump_pair import JumpPair
+from shallowflow.dynamics.limits.jump_pair import EdgePair, JumpPair
 from shallowflow.dynamics.path import flatten, unflatten
 from shallowflow.dynamics.population import loss_against
 from shallowflow.dynamics.problem import checked_record
@@ -102,11 +102,11 @@ def _leaves_domain(trajectory: Trajectory) -> float:
 
 
 def hitting_times(network: StepNetwork, target: PiecewiseConstant) -> Floats:
-    """Return when the two-timescale limit with η = 0 reaches each jump (n − 1,), ∞ without a neuron beside
-    it.
+    """Return when the two-timescale limit with η = 0 reaches each jump (n − 1,), ∞ for jumps outside (0, 1).
 
-    Exact where at least two neurons lie on every piece, [two_timescale] (7); otherwise an estimate from the
-    neurons next to each jump.
+    Exact where at least two neurons lie on every piece, [two_timescale] (7), and for a lone jump with neurons
+    on one side only, whose partner is the edge of [0, 1]; otherwise an estimate from the neurons next to
+    each jump.
 
     Examples
     --------
@@ -118,6 +118,13 @@ def hitting_times(network: StepNetwork, target: PiecewiseConstant) -> Floats:
     times = np.full(len(target.breakpoints), np.inf)
     for i, (v, size) in enumerate(zip(target.breakpoints, target.jumps, strict=True)):
         below, above = network.positions[network.positions <= v], network.positions[network.positions > v]
+        if not 0 < v < 1:
+            continue
+        square = float(size) ** 2
         if below.size and above.size:
-            times[i] = JumpPair(float(v - below.max()), float(above.min() - v), float(size) ** 2).hitting_time
+            times[i] = JumpPair(float(v - below.max()), float(above.min() - v), square).hitting_time
+        elif below.size:
+            times[i] = EdgePair(float(1.0 - v), float(v - below.max()), square).hitting_time
+        else:
+            times[i] = EdgePair(float(v), float(above.min() - v), square).hitting_time
     return times

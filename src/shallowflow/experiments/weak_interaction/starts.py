@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from shallowflow.arrays import Bools, Ints
 from shallowflow.data.generators import orthogonal, sphere
 from shallowflow.experiments.experiment import Claim, Experiment, Findings, Progress, Sweep
 from shallowflow.experiments.figure import Figure, Panel, Series
@@ -27,7 +28,7 @@ def run_lemma5(parameters: Mapping[str, Any], progress: Progress) -> Findings:
     sizes, epsilon = parameters["sizes"], parameters["epsilon"]
     widths = np.arange(1, parameters["most"] + 1)
     exact = {n: np.array([fair_activation_probability(int(m), n) for m in widths]) for n in sizes}
-    needed = {n: int(widths[np.argmax(table >= 1 - epsilon)]) for n, table in exact.items()}
+    needed = {n: _fewest(widths, table >= 1 - epsilon) for n, table in exact.items()}
     rules = {n: lemma_5_widths(n, epsilon) for n in sizes}
     progress(0.2, "Monte Carlo")
     size, dimension, draws = parameters["sampled"], parameters["dimension"], parameters["draws"]
@@ -45,13 +46,13 @@ def run_lemma5(parameters: Mapping[str, Any], progress: Progress) -> Findings:
         Claim(
             "4 ln(n/ε) neurons make a good start with probability 1 − ε",
             "P(𝓘) ≥ 1 − ε",
-            "; ".join(f"n = {n}: {needed[n]} suffice, 4 ln(n/ε) = {rules[n][1]:.1f}" for n in sizes),
+            "; ".join(f"n = {n}: {needed[n]:g} suffice, 4 ln(n/ε) = {rules[n][1]:.1f}" for n in sizes),
             all(needed[n] <= rules[n][1] for n in sizes),
         ),
         Claim(
             "P(𝓘) = 1 − ε implies m ∈ [3 ln(n/ε) − 2, 4 ln(n/ε)]",
             "both bounds",
-            "; ".join(f"n = {n}: {needed[n]} in [{rules[n][0]:.1f}, {rules[n][1]:.1f}]" for n in sizes),
+            "; ".join(f"n = {n}: {needed[n]:g} in [{rules[n][0]:.1f}, {rules[n][1]:.1f}]" for n in sizes),
             inside,
             "true for orthogonal inputs by the exact formula, though the proof (14) of the lower bound fails",
         ),
@@ -70,7 +71,7 @@ def run_lemma5(parameters: Mapping[str, Any], progress: Progress) -> Findings:
         ),
     )
     curves = [Series(widths, exact[n], f"n = {n}", tone=tone) for n, tone in zip(sizes, TONES, strict=False)]
-    marks = tuple((float(needed[n]), "") for n in sizes)
+    marks = tuple((needed[n], "") for n in sizes if np.isfinite(needed[n]))
     left = Panel(
         (*curves, Series([1, widths[-1]], [1 - epsilon] * 2, "1 − ε", style="dashed", tone="muted")),
         title="exact, orthogonal inputs",
@@ -90,6 +91,11 @@ def run_lemma5(parameters: Mapping[str, Any], progress: Progress) -> Findings:
     )
     figure = Figure("lemma5", "How many neurons make a good start", (left, right))
     return Findings((figure,), claims)
+
+
+def _fewest(widths: Ints, enough: Bools) -> float:
+    """Return the smallest width that is enough; ∞ if none of them is."""
+    return float(widths[np.argmax(enough)]) if enough.any() else float("inf")
 
 
 def run_prop3(parameters: Mapping[str, Any], progress: Progress, sweep: Sweep) -> Findings:
