@@ -24,6 +24,8 @@ NEVER = 2.0
 HALVINGS = 24
 ITERATIONS = 80
 WIDTH = 2e-16
+TINY = 1e-300
+"""A share this close to a node is the node: the quotient would overflow."""
 
 
 class Rule(NamedTuple):
@@ -66,7 +68,7 @@ def weights_at(share: float, rule: Rule, weights: Floats) -> None:
     total = 0.0
     for j in range(rule.nodes.size):
         gap = share - rule.nodes[j]
-        if gap == 0.0:
+        if abs(gap) < TINY:
             weights[:] = 0.0
             weights[j] = 1.0
             return
@@ -82,7 +84,7 @@ def value_at(share: float, values: Floats, rule: Rule) -> float:
     above, below = 0.0, 0.0
     for j in range(rule.nodes.size):
         gap = share - rule.nodes[j]
-        if gap == 0.0:
+        if abs(gap) < TINY:
             return float(values[j])
         weight = rule.signs[j] / gap
         above += weight * values[j]
