@@ -1,4 +1,4 @@
-"""One-pass SGD of a network of steps: a step's cost by the plateau kernel, the Fenwick kernel and plain
+"""One-pass SGD of a network of steps: a step's cost by the plateau kernel, the hat kernel and plain
 loops.
 
 [two_timescale]'s target, noise and η = 0.08/m. Peers: the straightforward loop compiled by Numba (the same
@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 import shallowflow as sf
-from shallowflow.dynamics.engines.step_sgd import FenwickSteps, PlainSteps, PlateauSteps, Sampling
+from shallowflow.dynamics.engines.step_sgd import HatSteps, PlainSteps, PlateauSteps, Sampling
 
 TARGET = sf.PiecewiseConstant([0.2, 0.35, 0.5, 0.65, 0.8], [1.0, 4.0, 1.0, 2.0, 1.0, 4.0])
 STEP, REPEATS = 1e-5, 9
@@ -64,23 +64,23 @@ def numpy_loop(network: sf.StepNetwork) -> Callable[[int], object]:
 
 def main() -> None:
     table = Table(title="SGD of a network of steps, nanoseconds per step")
-    for column in ("m", "plateaus", "Fenwick", "plain loop", "NumPy", "plain / ours", "NumPy / ours"):
+    for column in ("m", "plateaus", "hats", "plain loop", "NumPy", "plain / ours", "NumPy / ours"):
         table.add_column(column, justify="right")
-    fenwick: dict[int, float] = {}
+    hats: dict[int, float] = {}
     ours: dict[int, float] = {}
     for width in (20, 200, 2_000, 20_000):
         network = sf.initialize.uniform_positions(width, sharpness=0.08 / width, seed=1)
-        fenwick[width] = best(FenwickSteps(network, TARGET, sampling(width)).advance, 300_000)
+        hats[width] = best(HatSteps(network, TARGET, sampling(width)).advance, 300_000)
         plain = best(PlainSteps(network, TARGET, sampling(width)).advance, 6_000_000 // width)
         plateaus = np.inf
         if width <= 200:
             plateaus = best(PlateauSteps(network, TARGET, sampling(width)).advance, 300_000)
         interpreted = best(numpy_loop(network), 300)
-        ours[width] = min(plateaus, fenwick[width])
+        ours[width] = min(plateaus, hats[width])
         table.add_row(
             f"{width:,}",
             f"{plateaus:.1f}" if np.isfinite(plateaus) else "–",
-            f"{fenwick[width]:.1f}",
+            f"{hats[width]:.1f}",
             f"{plain:,.0f}",
             f"{interpreted:,.0f}",
             f"{plain / ours[width]:.1f}",
@@ -88,7 +88,7 @@ def main() -> None:
         )
     console.print(table)
     console.print(
-        f"m = 20 → 20,000: a step of the Fenwick kernel costs {fenwick[20_000] / fenwick[20]:.1f} times as "
+        f"m = 20 → 20,000: a step of the hat kernel costs {hats[20_000] / hats[20]:.1f} times as "
         f"much, the faster kernel's {ours[20_000] / ours[20]:.1f} times"
     )
     network = sf.initialize.uniform_positions(20, sharpness=4e-3, seed=141)

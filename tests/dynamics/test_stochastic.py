@@ -38,13 +38,13 @@ def test_the_seed_decides() -> None:
     assert final(1) != final(2)
 
 
-def test_many_neurons_take_the_tree_and_batches_the_plain_loop() -> None:
+def test_many_neurons_take_the_hats_and_batches_the_plain_loop() -> None:
     wide = sf.initialize.uniform_positions(150, sharpness=1e-3, seed=0)
     engines = [
         sf.stochastic_descent(network, TARGET, step=1e-4, steps=10, batch=batch).statistics["engine"]
         for network, batch in ((START, 1), (wide, 1), (START, 5))
     ]
-    assert engines == ["plateaus", "fenwick", "plain"]
+    assert engines == ["plateaus", "hats", "plain"]
 
 
 def test_two_dimensions_and_knots_are_trained_with_a_slow_inner_layer() -> None:
@@ -82,7 +82,7 @@ def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(sf.InvalidInputError, match="network, target"):
         sf.stochastic_descent(START, line, step=0.1, steps=10)
     with pytest.raises(sf.InvalidInputError, match="takes batch 1 only, got batch 3"):
-        sf.stochastic_descent(START, TARGET, step=0.1, steps=10, batch=3, engine="fenwick")
+        sf.stochastic_descent(START, TARGET, step=0.1, steps=10, batch=3, engine="hats")
     with pytest.raises(sf.InvalidInputError, match="needs a StepNetwork"):
         sf.stochastic_descent(sf.initialize.uniform_knots(3), line, step=0.1, steps=10, engine="plateaus")
     with pytest.raises(sf.InvalidInputError, match="box_slope"):

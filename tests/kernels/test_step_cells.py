@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shallowflow.kernels.step_cells import PIECE_BITS, first_not_on, locate, pieces_of_cells, refill
+from shallowflow.kernels.step_cells import PIECE_BITS, locate, pieces_of_cells, refill, undisturbed
 
 CELLS = 64
 
@@ -38,8 +38,18 @@ def test_codes_tell_plateau_and_piece(seed: int, width: int, eta: float) -> None
             left, right = cell / CELLS, (cell + 1) / CELLS
             touched = np.any((u + eta / 2 >= left) & (u - eta / 2 <= right))
             assert touched or np.any((breaks > left) & (breaks < right))
+            first = -1 - codes[cell]
+            assert np.all(u[:first] + eta / 2 <= left)
+            assert np.all(u[first:] + eta / 2 >= left)
 
 
-def test_the_number_of_neurons_fully_on() -> None:
-    u = np.array([0.1, 0.2, 0.2, 0.7])
-    assert [first_not_on(u, x) for x in (0.0, 0.1, 0.15, 0.2, 0.9)] == [0, 1, 1, 3, 4]
+def test_order_and_cells_of_a_moved_neuron() -> None:
+    def holds(now: float) -> bool:
+        return bool(undisturbed(np.array([0.1, now, 0.7]), 1, 0.405, 0.05, 10))
+
+    assert [holds(x) for x in (0.405, 0.44, 0.449)] == [True, True, True]
+    # A window's edge in another cell (0.35, 0.45 are the edges of the windows), a neighbour passed.
+    assert [holds(x) for x in (0.46, 0.34, 0.05, 0.75)] == [False, False, False, False]
+    ends = np.array([-0.5, 1.5])
+    assert undisturbed(ends, 0, -0.9, 0.05, 10)
+    assert undisturbed(ends, 1, 2.0, 0.05, 10)

@@ -28,7 +28,7 @@ def test_the_plain_loop_is_formula_9(noise: float, box: bool) -> None:
 
 @pytest.mark.parametrize("epsilon", [2e-5, 0.1])
 @pytest.mark.parametrize("width", [20, 200])
-@pytest.mark.parametrize("name", ["plateaus", "fenwick"])
+@pytest.mark.parametrize("name", ["plateaus", "hats"])
 def test_fast_kernels_make_the_plain_steps(name: str, width: int, epsilon: float) -> None:
     """On the paper's target, noise and η = 4·10⁻³; with 200 neurons the windows overlap."""
     network = sf.initialize.uniform_positions(width, sharpness=4e-3, seed=1)
@@ -40,7 +40,16 @@ def test_fast_kernels_make_the_plain_steps(name: str, width: int, epsilon: float
     assert np.abs(plain.positions - network.positions).max() > (1e-7 if epsilon < 1e-4 else 1e-3)
 
 
-@pytest.mark.parametrize("name", ["plateaus", "fenwick"])
+def test_hats_make_the_plain_steps_over_several_blocks() -> None:
+    network = sf.initialize.uniform_positions(2500, sharpness=2e-4, seed=1)
+    chosen = sampling(0.1)
+    plain, fast = trained("plain", network, chosen, 20_000), trained("hats", network, chosen, 20_000)
+    np.testing.assert_allclose(fast.positions, plain.positions, atol=1e-12)
+    np.testing.assert_allclose(fast.outer, plain.outer, atol=1e-12)
+    assert np.abs(plain.outer).max() > 1e-3
+
+
+@pytest.mark.parametrize("name", ["plateaus", "hats"])
 def test_neurons_that_pass_each_other_keep_their_names(name: str) -> None:
     """At ε = 1 and a large step neurons jump over several neighbours; the map is chaotic, so few steps."""
     rng = np.random.default_rng(4)

@@ -8,7 +8,7 @@ from shallowflow.arrays import count, non_negative, one_of, positive, shown
 from shallowflow.data.targets import PiecewiseConstant, Target
 from shallowflow.dynamics.driver import Engine, Progress, drive_measured, judge_training, plan
 from shallowflow.dynamics.engines.sampled_descent import SampledDescent
-from shallowflow.dynamics.engines.step_sgd import FenwickSteps, PlainSteps, PlateauSteps, Sampling
+from shallowflow.dynamics.engines.step_sgd import HatSteps, PlainSteps, PlateauSteps, Sampling
 from shallowflow.dynamics.record import Record
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.errors import InvalidInputError
@@ -16,9 +16,9 @@ from shallowflow.landscape.population_loss import population_loss
 from shallowflow.models.loss import Loss, NormLoss, SquareLoss
 from shallowflow.models.networks import Network, StepNetwork
 
-ENGINES = ("auto", "plain", "plateaus", "fenwick", "dense")
-FENWICK_FROM = 100
-"""Width from which the Fenwick tree beats the vector sweep."""
+ENGINES = ("auto", "plain", "plateaus", "hats", "dense")
+HATS_FROM = 120
+"""Width from which the hierarchy of hat functions beats the one vector sweep."""
 
 
 def stochastic_descent(
@@ -41,7 +41,7 @@ def stochastic_descent(
 
     The inner layer moves with step·epsilon. Losses are exact: ½∫(f − f*)² over [0, 1]^d, without the noise
     (see `landscape.population_loss`, which lists the pairs of network and target); time is step × number of
-    steps. For a `StepNetwork` the engines "plain", "plateaus" (O(m), vectorised) and "fenwick" (O(log m))
+    steps. For a `StepNetwork` the engines "plain", "plateaus" (O(m), vectorised) and "hats" (nearly O(1))
     make the same steps from the same random stream; the last two take batch 1 only. "dense" is NumPy, for
     every network, with a stream of its own. loss: of a sample, ½·mean of squares by default ("dense" only).
     box_slope: replace σ' by the indicator of its window, as the published script of [two_timescale] does.
@@ -97,13 +97,13 @@ def _engine(name: str, network: Network, target: Target, loss: Loss | None, samp
             f"and {shown(loss)}"
         )
     if name == "auto":
-        name = "fenwick" if network.width >= FENWICK_FROM else "plateaus"
+        name = "hats" if network.width >= HATS_FROM else "plateaus"
         name = name if sampling.batch == 1 and _fits(network, target) else "plain"
     if name == "plain":
         return PlainSteps(network, target, sampling)
     if sampling.batch > 1:
         raise InvalidInputError(f"engine: {name!r} takes batch 1 only, got batch {sampling.batch}")
-    return (FenwickSteps if name == "fenwick" else PlateauSteps)(network, target, sampling)
+    return (HatSteps if name == "hats" else PlateauSteps)(network, target, sampling)
 
 
 def _fits(network: StepNetwork, target: PiecewiseConstant) -> bool:

@@ -1,10 +1,10 @@
 """A look-up table of [0, 1): which plateau and which piece of the target a sample falls on.
 
 [0, 1) is cut into 2^p equal cells. The code of a cell is k·2^12 + piece if the whole cell lies on plateau k
-(k neurons fully on, no window |x − u_j| < η/2 touches it) and on one piece of the target; −1 otherwise. For
-the neuron in slot j of the sorted positions, `low`[j] … `high`[j] are the cells that its window touches.
-Both are non-decreasing in j, so a stretch of cells is refilled in one pass; while the two numbers of every
-neuron stay the same, so does the table.
+(k neurons fully on, no window |x − u_j| < η/2 touches it) and on one piece of the target; otherwise −1 − k,
+where all windows left of slot k end before the cell. For the neuron in slot j of the sorted positions,
+`low`[j] … `high`[j] are the cells that its window touches. Both are non-decreasing in j, so a stretch of
+cells is refilled in one pass; while the two numbers of every neuron stay the same, so does the table.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from shallowflow.arrays import Floats, Ints
+from shallowflow.kernels.cone_geometry import LEAN
 
 Codes = NDArray[np.int32]
 PIECE_BITS = 12
@@ -22,7 +23,7 @@ MOST_PIECES, MOST_NEURONS = 1 << PIECE_BITS, 1 << (31 - PIECE_BITS)
 """What fits into a code."""
 
 
-@njit(cache=True)
+@njit(cache=True, **LEAN)
 def cell_of(x: float, cells: int) -> int:
     """The cell of x, −1 left of 0 (or for a NaN) and `cells` right of 1."""
     if not x >= 0.0:
@@ -46,14 +47,14 @@ def pieces_of_cells(breaks: Floats, cells: int) -> Codes:
     return pieces
 
 
-@njit(cache=True)
+@njit(cache=True, **LEAN)
 def locate(u: Floats, half: float, low: Ints, high: Ints, slot: int, cells: int) -> None:
     """Write the cells that the window of the neuron in `slot` touches."""
     low[slot] = cell_of(u[slot] - half, cells)
     high[slot] = cell_of(u[slot] + half, cells)
 
 
-@njit(cache=True)
+@njit(cache=True, **LEAN)
 def refill(codes: Codes, pieces: Codes, low: Ints, high: Ints, begin: int, end: int) -> None:
     """Restore the codes of the cells begin … end (inclusive, cut to the table)."""
     begin, end = max(begin, 0), min(end, codes.size - 1)
@@ -68,17 +69,17 @@ def refill(codes: Codes, pieces: Codes, low: Ints, high: Ints, begin: int, end: 
         while j < low.size and high[j] < cell:
             j += 1
         covered = j < low.size and low[j] <= cell
-        codes[cell] = -1 if covered or pieces[cell] < 0 else (j << PIECE_BITS) + pieces[cell]
+        codes[cell] = -1 - j if covered or pieces[cell] < 0 else (j << PIECE_BITS) + pieces[cell]
 
 
-@njit(cache=True)
-def first_not_on(u: Floats, edge: float) -> int:
-    """The first slot with u > edge: the number of neurons that are fully on, if edge = x − η/2."""
-    j, stop = 0, u.size
-    while j < stop:
-        middle = (j + stop) // 2
-        if u[middle] <= edge:
-            j = middle + 1
-        else:
-            stop = middle
-    return j
+@njit(cache=True, **LEAN)
+def undisturbed(u: Floats, slot: int, before: float, half: float, cells: int) -> bool:
+    """Whether order and table still hold after the neuron in `slot`, and no other, moved from `before`."""
+    now = u[slot]
+    if slot > 0 and u[slot - 1] > now:
+        return False
+    if slot + 1 < u.size and now > u[slot + 1]:
+        return False
+    if cell_of(before - half, cells) != cell_of(now - half, cells):
+        return False
+    return bool(cell_of(before + half, cells) == cell_of(now + half, cells))

@@ -33,8 +33,8 @@ def window_slope(z: float, box: bool) -> float:
 def target_piece(x: float, breaks: Floats) -> int:
     """The number of breaks ≤ x."""
     piece = 0
-    for v in breaks:
-        if v <= x:
+    for i in range(breaks.size):
+        if breaks[i] <= x:
             piece += 1
     return piece
 

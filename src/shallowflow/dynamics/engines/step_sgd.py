@@ -1,4 +1,4 @@
-"""Engines of one-pass SGD for a `StepNetwork`: the plain loop, plateaus, a Fenwick tree, batches.
+"""Engines of one-pass SGD for a `StepNetwork`: the plain loop, plateaus, hat functions, batches.
 
 All four draw from the same random stream and make the same steps up to rounding.
 """
@@ -124,10 +124,10 @@ class PlateauSteps(_SortedSteps):
         from shallowflow.kernels.step_sgd_plateaus import ramps
 
         super().__init__(network, target, sampling)
-        padded = -(-(network.width + 1) // VECTOR) * VECTOR
+        padded = -(-(network.width + 2) // VECTOR) * VECTOR
         self._c = np.zeros(padded)
         self._c[: network.width + 1] = np.cumsum(self._sorted_weights())
-        self._ramp = ramps(network.width, padded)
+        self._ramp, self._scratch = ramps(network.width, padded), np.empty(padded)
 
     def advance(self, steps: int) -> int:
         """Make up to `steps` steps; stop where a residual overflows."""
@@ -140,6 +140,7 @@ class PlateauSteps(_SortedSteps):
                 self._labels,
                 self._cells,
                 self._ramp,
+                self._scratch,
                 self._network.sharpness,
                 self._target,
                 self._sampling.rates,
@@ -154,28 +155,33 @@ class PlateauSteps(_SortedSteps):
         return self._in_order(np.diff(self._c[: self._u.size + 1], prepend=0.0))
 
 
-class FenwickSteps(_SortedSteps):
-    """Weights as differences in a Fenwick tree: O(log m) per sample outside the windows."""
+class HatSteps(_SortedSteps):
+    """Plateau values in a hierarchy of hat functions: three short sweeps per sample outside the windows."""
 
-    name = "fenwick"
+    name = "hats"
 
     def __init__(self, network: StepNetwork, target: PiecewiseConstant, sampling: Sampling) -> None:
-        from shallowflow.kernels.step_sgd_fenwick import grow
+        from shallowflow.kernels.step_sgd_hats import AHEAD, DRAWS, FAN, hats
 
         super().__init__(network, target, sampling)
-        self._tree, self._differences = grow(self._sorted_weights())
+        self._levels = hats(self._sorted_weights())
+        self._rulers = (np.arange(float(self._levels[0].size)), np.arange(float(FAN)))
+        self._draws = np.zeros(DRAWS + 2 * AHEAD), np.zeros(DRAWS)
+        self._scratch = np.empty(network.width)
 
     def advance(self, steps: int) -> int:
         """Make up to `steps` steps; stop where a residual overflows."""
-        from shallowflow.kernels.step_sgd_fenwick import advance_fenwick
+        from shallowflow.kernels.step_sgd_hats import advance_hats
 
         return int(
-            advance_fenwick(
+            advance_hats(
                 self._u,
-                self._tree,
-                self._differences,
                 self._labels,
+                self._levels,
+                self._rulers,
                 self._cells,
+                self._draws,
+                self._scratch,
                 self._network.sharpness,
                 self._target,
                 self._sampling.rates,
@@ -187,6 +193,6 @@ class FenwickSteps(_SortedSteps):
 
     def network(self) -> Network:
         """Return the current network."""
-        from shallowflow.kernels.step_sgd_fenwick import weights
+        from shallowflow.kernels.step_sgd_hats import weights
 
-        return self._in_order(weights(self._tree, self._differences))
+        return self._in_order(weights(*self._levels, self._u.size))
