@@ -206,5 +206,5 @@ THEOREM1 = Experiment(
         },
     },
     run=run_theorem1,
-    cost={"quick": 6, "paper": 87},
+    cost={"quick": 7.5, "paper": 87},
 )

@@ -225,4 +225,5 @@ THEOREMS = Experiment(
         "paper": {**_THEOREMS, "samples": 5000, "until": 2000.0},
     },
     run_theorems,
+    cost={"quick": 2},
 )
