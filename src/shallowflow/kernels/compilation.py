@@ -13,7 +13,7 @@ from typing import Any
 
 from numba.core import event
 
-MESSAGE = "shallowflow: compiling for the first use (once, up to 20 s) …"
+MESSAGE = "shallowflow: compiling for the first use (once, up to a minute) …"
 PATIENCE = 0.5
 """Seconds of compiling without a word."""
 
