@@ -310,3 +310,8 @@ def test_a_reader_that_leaves_is_no_error(command: list[str]) -> None:
     done = subprocess.run([*COMMAND, *command], stdout=writing, stderr=subprocess.PIPE, text=True)
     os.close(writing)
     assert (done.returncode, done.stderr) == (141, "")
+
+
+def test_a_generator_without_its_arguments_shows_how_to_give_them() -> None:
+    refused(run("simulate", "orthonormal"), "needs size, as in orthonormal:size=8")
+    refused(run("simulate", "sphere:8"), "needs dimension, as in sphere:dimension=3")

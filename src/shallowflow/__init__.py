@@ -88,6 +88,11 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    """List the public names, with the modules that are imported on first use."""
+    return sorted({*globals(), *__all__})
+
+
 def __getattr__(name: str) -> ModuleType:
     """Import `shallowflow.estimators` on first use: scikit-learn alone takes most of a second."""
     if name == "estimators":

@@ -46,6 +46,11 @@ class Program(click.Group):
     if whoever read the results has gone.
     """
 
+    def __call__(self, *args: Any, **extra: Any) -> NoReturn:
+        """Run as a program: the line of `kernels.compilation` is shown even where stderr is a file."""
+        os.environ["SHALLOWFLOW_ANNOUNCE"] = "1"
+        self.main(*args, **extra)
+
     def main(self, *args: Any, **extra: Any) -> NoReturn:
         """Run the command named by the arguments and exit."""
         extra["standalone_mode"] = False
@@ -141,8 +146,8 @@ def list_(as_json: bool) -> None:
 @click.option("--init-scale", type=float, help="Scale λ of balanced, dominated, gaussian (default 0.001).")
 @click.option("--flow/--descent", "flow", default=None, help="Gradient flow (default) or gradient descent.")
 @click.option("--until", type=float, help="Flow: final time (default 100).")
-@click.option("--step", type=float, help="Descent: step size (default 0.01).")
-@click.option("--steps", type=int, help="Descent: number of steps (default 10000).")
+@click.option("--step", type=float, help="Step size (default 0.01); means --descent.")
+@click.option("--steps", type=int, help="Number of steps (default 10000); means --descent.")
 @click.option("--loss", type=click.Choice(list(LOSSES)), default="square", show_default=True)
 @click.option("--epsilon", type=float, default=1.0, show_default=True, help="Speed of the inner layer.")
 @click.option("--bias/--no-bias", "bias", default=None, help="Append a coordinate 1 (CSV for relu: yes).")

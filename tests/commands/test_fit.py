@@ -129,3 +129,15 @@ def test_bad_requests_are_refused(arguments: list[str], words: list[str], tmp_pa
     for word in words:
         assert word in line
     assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("left", ["line", "zero"])
+def test_fewer_knots_than_asked_for_are_explained(left: str, data: str) -> None:
+    rng = np.random.default_rng(0)
+    Path(data).write_text("".join(f"{i},{y}\n" for i, y in enumerate(rng.standard_normal(20).tolist())))
+    told = json.loads(run(data, "--knots", "50", "--left", left, "--json").stdout)
+    assert (told["knots_asked"], told["distinct_inputs"]) == (50, 20)
+    assert told["knots"] == len(told["pieces"]) - 1 < 50
+    words = f"{told['knots']} of 50 knots asked for: no more fit 20 distinct points"
+    assert words in run(data, "--knots", "50", "--left", left).stdout
+    assert "asked for" not in run(data, "--knots", "2", "--left", left).stdout

@@ -199,3 +199,14 @@ def test_the_last_finite_network_is_kept_without_recorded_networks() -> None:
     trajectory = sf.gradient_descent(network, dataset, step=1e3, steps=500, record=record)
     assert trajectory.outcome.status == "diverged"
     assert trajectory.path.times[-1] == trajectory.times[-1] > 0
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("which", ["inputs", "targets", "both"])
+def test_data_beyond_all_squares_end_in_an_outcome(which: str) -> None:
+    rng = np.random.default_rng(0)
+    inputs = rng.standard_normal((6, 2)) * (1.0 if which == "targets" else 1e200)
+    dataset = sf.Dataset(inputs, rng.standard_normal(6) * (1.0 if which == "inputs" else 1e200))
+    network = sf.initialize.balanced(5, 2, init_scale=0.1)
+    outcome = sf.gradient_descent(network, dataset, step=0.01, steps=10).outcome
+    assert (outcome.status, outcome.advice) == ("diverged", "rescale the data.")

@@ -46,3 +46,11 @@ def test_the_flow_stops_when_the_gradient_is_small() -> None:
 def test_a_heaviside_network_is_refused() -> None:
     with pytest.raises(sf.InvalidInputError, match="sharpness must be > 0"):
         sf.population_flow(sf.StepNetwork([0.5], [0.0]), TARGET, until=1.0)
+
+
+@pytest.mark.parametrize("jump", [-0.2, 0.0, 1.0, 1.5])
+def test_jumps_outside_the_interval_are_refused(jump: float) -> None:
+    target = sf.PiecewiseConstant(sorted([jump, 0.5]), [0.0, 1.0, 2.0])
+    for run in (sf.population_flow, sf.two_timescale_limit):
+        with pytest.raises(sf.InvalidInputError, match=rf"target: breakpoints .* \(0, 1\), got {jump:g}$"):
+            run(START, target, until=1.0)

@@ -11,7 +11,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from shallowflow.kernels.compilation import MESSAGE, CompilationListener
+from shallowflow.cli import Program, main
+from shallowflow.kernels.compilation import ANNOUNCED, MESSAGE, CompilationListener
 
 USE = """
 from shallowflow.kernels import compilation
@@ -63,3 +64,21 @@ def test_once_and_only_for_our_kernels(
         for _ in range(4):
             listener.on_start(SimpleNamespace(data={"dispatcher": function}))
     assert [record.message for record in caplog.records] == [MESSAGE] * said
+
+
+@pytest.mark.parametrize("announced", [False, True])
+def test_the_command_line_has_it_in_a_file_too(
+    announced: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv(ANNOUNCED, raising=False)
+    if announced:
+        monkeypatch.setattr(Program, "main", lambda program: None)
+        monkeypatch.setattr("os.environ", {**os.environ})
+        main()
+    times = iter([0.0, 1.0])
+    monkeypatch.setattr("shallowflow.kernels.compilation.time.monotonic", lambda: next(times))
+    function = SimpleNamespace(py_func=SimpleNamespace(__module__="shallowflow.kernels.chain"))
+    listener = CompilationListener()
+    for _ in range(2):
+        listener.on_start(SimpleNamespace(data={"dispatcher": function}))
+    assert capsys.readouterr().err == (MESSAGE + "\n" if announced else "")

@@ -2,10 +2,12 @@ import io
 
 import pytest
 from rich.console import Console
+from rich.progress import Progress, Task
 from rich.table import Table
 
 from shallowflow.experiments.experiment import Claim
 from shallowflow.reporting.terminal import (
+    TimeLeft,
     claims_table,
     experiments_table,
     generators_table,
@@ -89,3 +91,11 @@ def test_the_result_of_a_run_is_told_in_lines() -> None:
         "time        2, computed in 0.50 s",
         "saved       run.trajectory",
     ]
+
+
+@pytest.mark.parametrize(("left", "shown"), [(90_000.0, "> 1 day"), (3_700.0, "1:01:40")])
+def test_the_time_left_is_capped(left: float, shown: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Task, "time_remaining", property(lambda task: left))
+    progress = Progress(disable=True)
+    progress.add_task("run", total=1.0)
+    assert TimeLeft().render(progress.tasks[0]).plain == shown

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Literal
 
 from shallowflow.arrays import shown
 from shallowflow.data import GENERATORS, Dataset
 from shallowflow.errors import InvalidInputError
+
+EXAMPLES = {"size": "8", "dimension": "3", "name": "sin_5pi"}
+"""Values that an error message gives as an example."""
 
 
 def read_data(text: str, *, seed: int, bias: bool | None, csv_bias: bool | Literal["line"]) -> Dataset:
@@ -41,7 +44,18 @@ def _generated(make: Callable[..., Dataset], arguments: str, seed: int, text: st
     try:
         return make(*positional, **named)
     except TypeError as error:
+        needed = _missing(make, len(positional), named)
+        if needed:
+            example = ",".join(f"{name}={EXAMPLES.get(name, 'VALUE')}" for name in needed)
+            rule = f"needs {', '.join(needed)}, as in {text.partition(':')[0]}:{example}"
+            raise InvalidInputError(f"DATA: {rule}; got {shown(text)}") from error
         raise InvalidInputError(f"DATA: {error}; got {shown(text)}") from error
+
+
+def _missing(make: Callable[..., Dataset], positional: int, named: Mapping[str, object]) -> list[str]:
+    """Return the arguments without a default that were not given."""
+    parameters = list(inspect.signature(make).parameters.values())[positional:]
+    return [one.name for one in parameters if one.default is one.empty and one.name not in named]
 
 
 def _number_or_word(text: str) -> int | float | str:

@@ -56,7 +56,8 @@ def fit(data: str, knots: str, out: str | None, plot: str | None, as_json: bool,
     start = time.perf_counter()
     with progress_bar(f"fitting {dataset.name or data}") as show:
         model = ANLSRegressor(n_knots, **options).fit(dataset.inputs, dataset.targets, progress=show)
-    result = fit_summary(model.pieces_, dataset, time.perf_counter() - start)
+    asked = None if isinstance(n_knots, str) else n_knots
+    result = fit_summary(model.pieces_, dataset, time.perf_counter() - start, asked)
     if out:
         write_pieces(model.pieces_, Path(out))
     if plot:

@@ -67,7 +67,10 @@ class Dataset(FrozenArrays):
             raise FileFormatError(f"{path}: no data: expected lines of numbers, the target last")
         columns = len(rows[0][1])
         if columns < 2:
-            raise FileFormatError(f"{path}: needs at least two columns (inputs, target), got {columns}")
+            raise FileFormatError(
+                f"{path}: needs at least two columns (inputs, target), got {columns}; "
+                "columns are separated by commas"
+            )
         table = np.empty((len(rows), columns))
         for i, (line, entries) in enumerate(rows):
             if len(entries) != columns:
@@ -75,7 +78,9 @@ class Dataset(FrozenArrays):
             for j, entry in enumerate(entries):
                 number = _number(entry)
                 if number is None or not math.isfinite(number):
-                    raise FileFormatError(f"{path}: line {line}: expected a number, got {entry[:40]!r}")
+                    raise FileFormatError(
+                        f"{path}: line {line}: expected a finite number, got {entry[:40]!r}"
+                    )
                 table[i, j] = number
         return cls(table[:, :-1], table[:, -1], name=path.stem)
 

@@ -92,8 +92,9 @@ def gradient_descent(
 def stability(
     network: Network, dataset: Dataset, loss: Loss, epsilon: float, step: float, work: float = np.inf
 ) -> float | None:
-    """Return step·λ_max of the Gauss–Newton matrix at the start (stable below 2), None if too much work.
+    """Return step·λ_max of the Gauss–Newton matrix at the start (stable below 2), None if unknown.
 
+    Unknown where it overflows or is too much work.
     work: steps × width × dimension/10 of the run; knowing λ_max must not cost a good part of the run.
     For the losses here the Gauss–Newton matrix JᵀWJ has W_k = ∂²L/∂h_k²; its largest eigenvalue is that of
     the n × n matrix W^½ J J^T W^½, with the inner columns of J scaled by √epsilon.
@@ -103,11 +104,12 @@ def stability(
         return None
     if size > SMALL and size * (network.width + dataset.dimension) > work:
         return None
-    gram = network.tangent_kernel(dataset.inputs, epsilon)
-    predictions = network.predict(dataset.inputs)
-    curvature = loss.curvatures(predictions, dataset.targets)
-    root = np.sqrt(curvature)
-    return step * _largest_eigenvalue(root[:, None] * gram * root)
+    with np.errstate(over="ignore", invalid="ignore"):
+        gram = network.tangent_kernel(dataset.inputs, epsilon)
+        predictions = network.predict(dataset.inputs)
+        root = np.sqrt(loss.curvatures(predictions, dataset.targets))
+        weighted = root[:, None] * gram * root
+    return step * _largest_eigenvalue(weighted) if np.all(np.isfinite(weighted)) else None
 
 
 def _largest_eigenvalue(matrix: Floats) -> float:
@@ -124,7 +126,7 @@ def _largest_eigenvalue(matrix: Floats) -> float:
 
 def _outcome(losses: list[float], done: int, total: int, limit: float | None) -> Outcome:
     """Judge a finished descent; `limit` is step × λ_max at the start, if it is known."""
-    if limit is None or limit <= 2:
+    if limit is None or limit <= 2 or not np.isfinite(losses[0]):
         return judge_training(losses, done, total)
     smaller = f"a step {limit / 2:.3g} times smaller (step × λ_max must stay below 2)."
     if done < total:

@@ -194,6 +194,9 @@ def _advance(engine: Engine, steps: int, done: int, total: int, progress: Progre
 def judge_training(losses: list[float], done: int, total: int) -> Outcome:
     """Judge a run whose stability is not known beforehand: by overflow, and by a loss that rose."""
     smaller = "a smaller step."
+    if not np.isfinite(losses[0]):
+        message = "the loss is beyond the largest number at the start."
+        return Outcome("diverged", message, "rescale the data.")
     if done < total:
         message = f"a parameter or the loss overflowed after step {done} of {total}."
         return Outcome("diverged", message, smaller)

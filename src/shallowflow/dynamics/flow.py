@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, TypeGuard, TypeVar
 
+import numpy as np
+
 from shallowflow.arrays import non_negative, one_of, positive
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.driver import Progress
 from shallowflow.dynamics.flow_recorder import FlowRecorder, Segments, dense_record
 from shallowflow.dynamics.group_recorder import GroupRecorder
 from shallowflow.dynamics.outcome import Outcome
+from shallowflow.dynamics.path import flatten, snapshots
 from shallowflow.dynamics.problem import check_problem, checked_loss, checked_record, checked_square_loss
 from shallowflow.dynamics.record import Record
 from shallowflow.dynamics.trajectory import Trajectory
@@ -110,7 +113,8 @@ def gradient_flow(
 
     A `LogScaledNetwork` on orthonormal inputs (square loss, epsilon 1, ‖w_j‖ ≤ |a_j|) may start at any scale:
     plateaus are leapt over in closed form, the path is read by making steps again, and `tolerance` is
-    absolute in ln‖w_j‖ and in directions. On each plateau the gradient all but vanishes, so `stop` must be 0.
+    absolute in ln‖w_j‖ and in directions. `until` is plain t; jump times of `saddle_to_saddle` are t/ln(1/α).
+    On each plateau the gradient all but vanishes, so `stop` must be 0.
 
     Examples
     --------
@@ -127,6 +131,11 @@ def gradient_flow(
     epsilon, tolerance = positive(epsilon, "epsilon"), positive(tolerance, "tolerance")
     stop = non_negative(stop, "stop")
     one_of(engine, "engine", ENGINES)
+    with np.errstate(over="ignore", invalid="ignore"):
+        start = loss.value(network.predict(dataset.inputs), dataset.targets)
+    if not np.isfinite(start):
+        path = snapshots(network, [0.0], [flatten(network)], sparse=False)
+        return Trajectory(np.zeros(1), np.array([start]), path, (), _overflow(0.0), {"engine": "none"})
     if isinstance(network, LogScaledNetwork):
         if (epsilon, stop, engine) != (1.0, 0.0, "auto"):
             raise InvalidInputError(
@@ -210,7 +219,17 @@ def integrate(
     until: float,
     progress: Progress | None,
 ) -> Outcome:
-    """Let the engine run to `until`, or to the end of its means."""
+    """Let the engine run to `until`, or to the end of its means; a loss beyond all numbers ends it."""
+    # Trouble shows in the value: it becomes an outcome.
+    with np.errstate(over="ignore", invalid="ignore"):
+        return _integrated(engine, recorder, until, progress)
+
+
+def _integrated(
+    engine: FlowEngine[Passed], recorder: FlowRecording[Passed], until: float, progress: Progress | None
+) -> Outcome:
+    if not np.isfinite(recorder.loss):
+        return _overflow(0.0)
     while engine.time < until:
         recorder.add(engine.advance(recorder.target(until)))
         if progress:
@@ -218,7 +237,15 @@ def integrate(
         verdict = engine.verdict()
         if verdict is not None:
             return verdict
+        if not np.isfinite(recorder.loss):
+            return _overflow(engine.time)
         if recorder.full:
             return recorder.memory_outcome()
     recorder.note_end()
+    if not np.isfinite(recorder.loss):
+        return _overflow(until)
     return Outcome("completed", f"reached t = {until:g}, loss {recorder.loss:.6g}.")
+
+
+def _overflow(time: float) -> Outcome:
+    return Outcome("diverged", f"the loss is beyond the largest number at t = {time:g}.", "rescale the data.")

@@ -115,7 +115,8 @@ class PathRecorder:
         self._losses.append(self.loss)
 
     def _measure(self, theta: Floats) -> float:
-        return self._loss_of(unflatten(self._template, theta))
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self._loss_of(unflatten(self._template, theta))
 
     def note_end(self) -> None:
         """Record the loss at the time reached, if the record has not done so."""

@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight
 
-from shallowflow.arrays import Floats, count, one_of, unit_interval
+from shallowflow.arrays import Floats, count, one_of, shown, unit_interval
+from shallowflow.errors import InvalidInputError
 from shallowflow.estimators.knot_fit import fitted_lines
 from shallowflow.estimators.points import Points, merged_points
 from shallowflow.estimators.search import SEARCHES, Progress, Step, best_on, starts, summary, useful, watched
@@ -124,7 +125,10 @@ class ANLSRegressor(UnivariateRegressor):
 
     def _check_parameters(self) -> None:
         if isinstance(self.n_knots, str):
-            one_of(self.n_knots, "n_knots: text", ("auto",))
+            if self.n_knots != "auto":
+                raise InvalidInputError(
+                    f"n_knots: must be an integer >= 0 or 'auto', got {shown(self.n_knots)}"
+                )
         else:
             count(self.n_knots, "n_knots", at_least=0)
         one_of(self.search, "search", SEARCHES)

@@ -1,5 +1,7 @@
 """The papers: parameters, figure data and claims. Formulas live elsewhere; drawing too."""
 
+import difflib
+
 from shallowflow.arrays import shown
 from shallowflow.errors import InvalidInputError
 from shallowflow.experiments.early_alignment import EARLY_ALIGNMENT
@@ -47,7 +49,11 @@ def reproduce(
     `executor` and `store` (see `shallowflow.studies`) serve an experiment that is made of many trainings.
     """
     if name not in EXPERIMENTS:
-        raise InvalidInputError(f"name: must be one of {', '.join(EXPERIMENTS)}; got {shown(name)}")
+        close = difflib.get_close_matches(str(name), EXPERIMENTS, n=1)
+        hint = f"did you mean {close[0]}? " if close else ""
+        raise InvalidInputError(
+            f"name: must be an experiment, got {shown(name)}; {hint}experiments.EXPERIMENTS lists them all"
+        )
     return EXPERIMENTS[name].reproduce(scale, progress, executor=executor, store=store)
 
 

@@ -108,6 +108,11 @@ class Reproduction:
     error: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        held = f"{sum(claim.holds for claim in self.claims)} of {len(self.claims)} claims hold"
+        ending = f"error: {self.error.splitlines()[0]}" if self.error else held
+        return f"Reproduction({self.experiment.name}, {self.scale}, {ending})"
+
     @property
     def holds(self) -> bool:
         """Whether every claim came out."""

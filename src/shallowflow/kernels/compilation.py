@@ -7,6 +7,7 @@ tells listeners when it compiles (only then, not when it reads from disk). One l
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import time
 from typing import Any
@@ -14,12 +15,14 @@ from typing import Any
 from numba.core import event
 
 MESSAGE = "shallowflow: compiling for the first use (once, up to a minute) …"
+ANNOUNCED = "SHALLOWFLOW_ANNOUNCE"
+"""Environment variable that the command line sets (for its processes, too): say it on any stderr."""
 PATIENCE = 0.5
 """Seconds of compiling without a word."""
 
 
 class CompilationListener(event.Listener):
-    """Says once that our kernels are being compiled: on the terminal if there is one, else to the log."""
+    """Says once that our kernels compile: to the log, and on a terminal or for the command line."""
 
     def __init__(self) -> None:
         self._since: float | None = None
@@ -35,7 +38,7 @@ class CompilationListener(event.Listener):
         elif now - self._since >= PATIENCE:
             self._said = True
             logging.getLogger("shallowflow").info(MESSAGE)
-            if sys.stderr is not None and sys.stderr.isatty():
+            if sys.stderr is not None and (sys.stderr.isatty() or ANNOUNCED in os.environ):
                 print(MESSAGE, file=sys.stderr, flush=True)
 
     def on_end(self, event: Any) -> None:

@@ -56,6 +56,9 @@ class Blocks:
         for name, array in self.__dict__.items():
             self.__dict__[name] = frozen(array)
 
+    def __repr__(self) -> str:
+        return f"Blocks({self.width} neurons, {self.live} live, {len(self.inputs)} data points)"
+
     @property
     def width(self) -> int:
         """The number of neurons n."""

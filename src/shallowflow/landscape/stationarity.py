@@ -46,6 +46,9 @@ class Stationarity:
     idle: Floats
     gradient: float
 
+    def __repr__(self) -> str:
+        return f"Stationarity(mean square {self.value:.4g}, largest defect {self.largest:.4g})"
+
     @cached_property
     def defects(self) -> Floats:
         """The defects of all equations, (number of equations,)."""

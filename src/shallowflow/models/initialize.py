@@ -30,8 +30,26 @@ from shallowflow.models.networks import (
     StepNetwork,
 )
 
+__all__ = [
+    "asymmetric",
+    "balanced",
+    "dominated",
+    "gaussian",
+    "grouped",
+    "he_knots",
+    "he_uniform",
+    "log_scaled",
+    "uniform_cuboids",
+    "uniform_knots",
+    "uniform_positions",
+]
 OFF = -1e-10
 """Preactivation of a grouped neuron off its group: below zero by more than rounding can move it."""
+
+
+def __dir__() -> list[str]:
+    """List the initialisations and nothing else."""
+    return __all__
 
 
 def _signs(rng: np.random.Generator, width: int) -> Floats:

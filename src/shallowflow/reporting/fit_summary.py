@@ -22,13 +22,20 @@ if TYPE_CHECKING:
 COLUMNS = ("piece", "left", "right", "slope", "intercept")
 
 
-def fit_summary(pieces: Pieces, dataset: Dataset, seconds: float) -> dict[str, Any]:
-    """Return pieces, losses and time as what JSON can hold; ends at infinity become null."""
+def fit_summary(
+    pieces: Pieces, dataset: Dataset, seconds: float, knots_asked: int | None = None
+) -> dict[str, Any]:
+    """Return pieces, losses and time as what JSON can hold; ends at infinity become null.
+
+    knots_asked: the number of knots that was asked for, None if it was left to the data.
+    """
     residuals = pieces.predict(dataset.inputs) - dataset.targets
     squares = float(residuals @ residuals)
     return {
         "data": {"name": dataset.name, "size": dataset.size},
+        "distinct_inputs": len(np.unique(dataset.inputs)),
         "knots": len(pieces.knots),
+        "knots_asked": knots_asked,
         "pieces": plain(pieces.table()),
         "loss": plain(0.5 * squares),
         "root_mean_square_error": plain(np.sqrt(squares / dataset.size)),
@@ -42,7 +49,7 @@ def fit_text(result: dict[str, Any]) -> str:
     typical, largest = result["root_mean_square_error"], result["largest_error"]
     rows = {
         "data": f"{result['data']['size']:,} points",
-        "knots": f"{result['knots']}",
+        "knots": _knots_text(result),
         "loss": f"{result['loss']:.6g} (half the sum of squared errors)",
         "errors": f"{typical:.6g} root mean square, {largest:.6g} at most",
         "time": f"{result['seconds']:.2f} s",
@@ -50,6 +57,16 @@ def fit_text(result: dict[str, Any]) -> str:
         "plotted": result.get("plot"),
     }
     return "\n".join(f"{name:<12}{text}" for name, text in rows.items() if text)
+
+
+def _knots_text(result: dict[str, Any]) -> str:
+    """Return the number of knots, and why there are fewer than asked for."""
+    knots, asked, distinct = result["knots"], result["knots_asked"], result["distinct_inputs"]
+    if asked is None or knots >= asked:
+        return f"{knots}"
+    # A line and a knot per further point go through all points: more knots have nothing left to do.
+    reason = f"no more fit {distinct} distinct points" if knots >= distinct - 2 else "more are of no use"
+    return f"{knots} of {asked} knots asked for: {reason}"
 
 
 def pieces_table(pieces: Pieces) -> Table:

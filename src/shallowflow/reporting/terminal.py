@@ -10,7 +10,7 @@ from typing import Any
 
 from rich import box
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, Task, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -18,6 +18,7 @@ from shallowflow.experiments.experiment import Claim, Reproduction
 from shallowflow.studies import Tally
 
 PIPE_WIDTH = 100
+DAY = 86_400.0
 
 
 def claims_table(reproduction: Reproduction) -> Table:
@@ -75,6 +76,19 @@ def _number(value: float | None) -> str:
     return "not finite" if value is None else f"{value:.6g}"
 
 
+class TimeLeft(TimeRemainingColumn):
+    """The time left, or the time taken at the end; nobody plans by a guess of more than a day."""
+
+    def __init__(self) -> None:
+        super().__init__(elapsed_when_finished=True)
+
+    def render(self, task: Task) -> Text:
+        """Return the time left in words for the bar."""
+        if not task.finished and task.time_remaining is not None and task.time_remaining > DAY:
+            return Text("> 1 day", style="progress.remaining")
+        return super().render(task)
+
+
 class _Output(Console):
     def on_broken_pipe(self) -> None:
         """Leave it to the program what to do if the reader has gone (rich would exit with 1)."""
@@ -96,7 +110,7 @@ def progress_bar(name: str) -> Iterator[Callable[[float | None, str], None]]:
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         TaskProgressColumn(),
-        TimeRemainingColumn(elapsed_when_finished=True),
+        TimeLeft(),
     )
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True, disable=not sys.stderr.isatty()) as progress:
@@ -121,7 +135,7 @@ def runs_bar(name: str) -> Iterator[Callable[[Tally], None]]:
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         TextColumn("{task.fields[told]}", markup=False),
-        TimeRemainingColumn(elapsed_when_finished=True),
+        TimeLeft(),
     )
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True, disable=not sys.stderr.isatty()) as progress:

@@ -245,3 +245,18 @@ def test_saddles_are_counted_from_none_to_all_jumps(jumps: Any) -> None:
         limit.saddle(jumps)
     with pytest.raises(sf.InvalidInputError, match="jumps: must be"):
         limit.directions(jumps)
+
+
+def test_the_result_is_counted_and_labelled() -> None:
+    network, dataset = by_hand()
+    limit = sf.saddle_to_saddle(network, dataset)
+    counted = limit.statistics
+    assert counted["jumps"] == len(limit.events)
+    assert counted["unfitted"] == int(np.sum(np.abs(limit.final(dataset.inputs) - dataset.targets) > 1e-9))
+    assert counted["interpolates"] == int(limit.interpolates)
+    labelled = limit.to_xarray()
+    for start in limit.times:
+        row = labelled["exponents"].sel(accelerated_time=start)
+        np.testing.assert_allclose(row, limit.exponents(float(np.nextafter(start, np.inf))), atol=1e-12)
+    assert "\n" not in repr(limit)
+    assert len(repr(limit)) < 200

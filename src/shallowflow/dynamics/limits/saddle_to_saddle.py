@@ -10,6 +10,7 @@ are not fitted yet.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -29,6 +30,9 @@ from shallowflow.landscape.orthonormal import (
     neuron_signs,
 )
 from shallowflow.models.networks import LogScaledNetwork, ReLUNetwork
+
+if TYPE_CHECKING:
+    import xarray
 
 TIE = 1e-12
 
@@ -147,7 +151,10 @@ def jump_process(mask: Bools, targets: Floats) -> JumpProcess:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SaddleToSaddle(FrozenArrays):
-    """The limit process of a network on orthonormal data: like a `Trajectory` in accelerated time.
+    """The limit process of a network on orthonormal data, piecewise constant in time.
+
+    Read like a `Trajectory` (times, losses, events, outcome, statistics, final, call, `to_xarray`), but its
+    times are accelerated, τ = t/ln(1/α): in units of ln(1/α), where `gradient_flow` has plain t.
 
     process: jump times, neurons, fitted points, exponents, rates, ties, groups (see `JumpProcess`);
     corrections C (J,): the flow from scale α jumps at τ_i + C_i/ln(1/α), up to terms that vanish faster;
@@ -191,6 +198,39 @@ class SaddleToSaddle(FrozenArrays):
     def events(self) -> tuple[Event, ...]:
         """One "jump" per jump."""
         return tuple(Event(t, "jump", int(j)) for t, j in zip(self.jump_times, self.neurons, strict=True))
+
+    @property
+    def statistics(self) -> dict[str, float | int | str]:
+        """Numbers of jumps, of jumps with ties, of groups of neurons, of points left; the squared norm."""
+        return {
+            "jumps": len(self.neurons),
+            "ties": len(self.process.ties),
+            "groups": len(np.unique(self.process.groups)),
+            "unfitted": len(self.process.unfitted),
+            "interpolates": int(self.interpolates),
+            "squared norm": self.process.squared_norm,
+        }
+
+    def __repr__(self) -> str:
+        return (
+            f"SaddleToSaddle({len(self.neurons)} jumps of {len(self.signs)} neurons, "
+            f"loss {self.losses[0]:.4g} → {self.losses[-1]:.4g}, {self.outcome})"
+        )
+
+    def to_xarray(self) -> xarray.Dataset:
+        """Return loss, exponents and rates of the plateaus, by the accelerated time of their start."""
+        import xarray
+
+        by_neuron = ("accelerated_time", "neuron")
+        return xarray.Dataset(
+            {
+                "loss": (("accelerated_time",), self.losses),
+                "exponents": (by_neuron, self.process.exponents),
+                "rates": (by_neuron, self.process.rates),
+            },
+            coords={"accelerated_time": self.times},
+            attrs={"outcome": str(self.outcome), **self.statistics},
+        )
 
     @property
     def final(self) -> ReLUNetwork:
@@ -247,7 +287,8 @@ def saddle_to_saddle(network: ReLUNetwork | LogScaledNetwork, dataset: Dataset) 
 
     The network gives directions and signs; its scale does not matter. The square loss is ½·mean. Neurons with
     equal masks act as one, sharing its squared norm. Points on which no neuron of the right sign is active
-    are named by the outcome: they can never be fitted.
+    are named by the outcome: they can never be fitted. Its times are in units of ln(1/α): the flow from
+    scale α jumps at about t = τ·ln(1/α), and that is what `until` of `gradient_flow` must reach.
 
     Examples
     --------
