@@ -195,7 +195,7 @@ def simulate(ctx: click.Context, /, data: str, as_json: bool, **options: Any) ->
     if options["plot"]:
         from shallowflow.reporting.run_figure import write_run_figure
 
-        write_run_figure(trajectory, dataset, Path(options["plot"]))
+        write_run_figure(trajectory, dataset, Path(options["plot"]), LOSSES[options["loss"]])
     if options["animate"]:
         _animate(trajectory, dataset, Path(options["animate"]))
     result |= {option: options[option] for option in ("save", "plot", "animate")}

@@ -40,8 +40,9 @@ CLOUDS["nothing free"] = Series(*square(40), "points", style="points")
 @pytest.mark.parametrize("scale", ["linear", "symlog"])
 def test_a_legend_hides_no_point(cloud: str, scale: str) -> None:
     series = CLOUDS[cloud]
-    (axes,) = drawn(Panel((series,), y_scale=scale)).axes
-    legend = axes.get_legend()
+    canvas = drawn(Panel((series,), y_scale=scale))
+    (axes,) = canvas.axes
+    legend = canvas.legends[0] if cloud == "nothing free" else axes.get_legend()
     assert labels(legend) == ["points"]
     assert legend is not None
     box = legend.get_window_extent()
@@ -97,3 +98,8 @@ def test_polar_legends_stay_outside_the_circle() -> None:
     legend = canvas.axes[0].get_legend()
     assert legend is not None
     assert legend.get_window_extent().y1 <= canvas.axes[0].get_window_extent().y0
+
+
+def test_marks_are_named_in_the_legend() -> None:
+    panel = Panel((Series([1, 2], [1, 2], "loss"),), marks=((1.5, ""),), marks_label="jump")
+    assert labels(drawn(panel).axes[0].get_legend()) == ["loss", "jump"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shallowflow.reporting.page import report_page
+from shallowflow.reporting.page import parameters_text, report_page
 from shallowflow.reporting.summary import versions
 from tests.reporting.samples import HOSTILE, claim, figure, panel, reproduction
 
@@ -156,3 +156,10 @@ def test_seeds_and_the_versions_of_an_earlier_result_are_told() -> None:
     page = report_page([older])
     assert "1.2 s · seed 7 · computed with numpy 0.9</p>" in page
     assert "computed with" not in report_page([reproduction(versions=versions())])
+
+
+def test_parameters_are_written_for_people() -> None:
+    found = dict(
+        parameters_text({"seed": 1000, "steps": {"printed": 18_000, "authors": 5}, "seeds": [1000, 2]})
+    )
+    assert found == {"seed": "1000", "steps": "printed: 18,000; authors: 5", "seeds": "1000, 2"}

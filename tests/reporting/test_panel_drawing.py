@@ -99,3 +99,13 @@ def test_texts_are_taken_literally() -> None:
 def test_a_single_point_of_a_line_is_visible() -> None:
     assert drawn(Panel((Series([1.0], [1.0]),))).get_lines()[0].get_marker() == "o"
     assert drawn(Panel((Series([1.0, 2.0], [1.0, 1.0]),))).get_lines()[0].get_marker() == "None"
+
+
+def test_named_ticks_and_headings_take_the_place_of_numbers() -> None:
+    series = (Series([0, 1], [-1, 2]),)
+    axes = drawn(
+        Panel(series, headings=((0.5, "middle"),), y_ticks=((-1.0, "data"), (2.0, "two")), x_ticks=())
+    )
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["data", "two"]
+    assert list(axes.get_xticks()) == []
+    assert [text.get_text() for text in axes.texts] == ["middle"]

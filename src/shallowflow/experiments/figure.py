@@ -66,6 +66,9 @@ def _column(value: ArrayLike, name: str) -> Floats:
 class Panel:
     """One pair of axes: series, titles, scales, and marked positions (value, label) on the x axis.
 
+    `marks_label` names the marks in the legend; `headings` are texts (x, text) centred above the frame.
+    `x_ticks` and `y_ticks` (value, text) replace the numbers of an axis: () leaves it without any.
+
     A polar panel reads x as the angle in radians and y as the radius; `inner` is the radius of the inner
     circle at which norm 0 lies.
     """
@@ -79,6 +82,10 @@ class Panel:
     x_limits: tuple[float, float] | None = None
     y_limits: tuple[float, float] | None = None
     marks: tuple[tuple[float, str], ...] = ()
+    marks_label: str = ""
+    headings: tuple[tuple[float, str], ...] = ()
+    x_ticks: tuple[tuple[float, str], ...] | None = None
+    y_ticks: tuple[tuple[float, str], ...] | None = None
     polar: bool = False
     inner: float = 0.0
 

@@ -116,7 +116,8 @@ class NeuronPanels:
         border = np.arctan2(x[:, 0], -x[:, 1])
         rays = np.concatenate([border, border + np.pi])
         return tuple(
-            Series([ray, ray], [INNER, RIM], style="dashed", tone="green", size=0.5) for ray in rays.tolist()
+            Series([ray, ray], [INNER, RIM], "⊥ data x_k", style="dashed", tone="green", size=0.5)
+            for ray in rays.tolist()
         )
 
     def _directions(self) -> tuple[Series, ...]:

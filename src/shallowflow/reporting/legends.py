@@ -14,7 +14,8 @@ from matplotlib.lines import Line2D
 from matplotlib.transforms import Bbox
 
 from shallowflow.experiments.figure import Panel, Series
-from shallowflow.reporting.panel_drawing import has_data, literal, look
+from shallowflow.reporting.panel_drawing import DOTTED, has_data, literal, look
+from shallowflow.reporting.style import COLOURS
 
 PLACES: tuple[Any, ...] = (
     "upper right",
@@ -28,8 +29,8 @@ PLACES: tuple[Any, ...] = (
 )
 BEHIND_DATA = 1.9
 """Drawing order: a legend covers grid and marks, never the data."""
-LARGEST_HEADROOM = 0.4
-"""An axis is extended for a legend that is at most so high, as a share of the panel."""
+MARKS = "marks"
+"""The style of the entry that names the dotted marks of a panel."""
 
 Entry = tuple[str, str, str, float]
 """What a legend tells apart: label, tone, style, size."""
@@ -62,46 +63,41 @@ def draw_legends(
         for legend, _ in labelled:
             legend.remove()
     widest = max(len(label) for label in labels)
-    columns = max(1, min(len(union), int(canvas.get_figwidth() * 11 / (6 + widest))))
+    letters = canvas.get_figwidth() * 11
+    one_row = sum(6 + len(label) for label in labels) <= letters
+    columns = len(union) if one_row else max(1, min(len(union), int(letters / (6 + widest))))
     canvas.legend(*_handles(union), loc="outside lower center", ncols=columns)
 
 
 def _entries(panel: Panel, tones: Sequence[str]) -> list[Entry]:
     pairs = zip(panel.series, tones, strict=True)
     labelled = [(series, tone) for series, tone in pairs if series.label and has_data(series, panel)]
-    return list(dict.fromkeys((s.label, tone, s.style, s.size) for s, tone in labelled))
+    marks = [(panel.marks_label, "muted", MARKS, 0.6)] if panel.marks and panel.marks_label else []
+    return list(dict.fromkeys([*((s.label, tone, s.style, s.size) for s, tone in labelled), *marks]))
 
 
 def _handles(entries: Sequence[Entry]) -> tuple[list[Line2D], list[str]]:
     """Return legend handles that are readable even where the cloud itself is of tiny faint dots."""
-    samples = [(Series([], [], style=style, size=max(size, 0.8)), tone) for _, tone, style, size in entries]
-    handles = [Line2D([], [], **look(series, tone, points=20)) for series, tone in samples]
-    return handles, [literal(label) for label, *_ in entries]
+    return [_handle(*entry) for entry in entries], [literal(label) for label, *_ in entries]
+
+
+def _handle(label: str, tone: str, style: str, size: float) -> Line2D:
+    if style == MARKS:
+        return Line2D([], [], color=COLOURS[tone], linewidth=1.2, linestyle=DOTTED)
+    return Line2D([], [], **look(Series([], [], style=style, size=max(size, 0.8)), tone, points=20))
 
 
 def _settle(legend: Legend, panel: Panel) -> bool:
-    """Move a legend to where no line, point or band lies under it; return whether there is such a place.
-
-    Where all places are taken, but the panel leaves its limits to us, the axis is extended upwards.
-    """
+    """Move a legend to where no line, mark, point or band lies under it; return whether there is a place."""
     axes = legend.axes
     if axes is None or panel.polar:
         return False
     legend.set_zorder(BEHIND_DATA)
-    lines = axes.get_lines()
-    data = [line for line in lines if line.get_transform() == axes.transData]  # all but the marks
-    for obstacles in (lines, data):
-        for place in PLACES:
-            legend.set_loc(place)
-            if not _covers(legend.get_window_extent(), obstacles, axes.collections):
-                return True
+    for place in PLACES:
+        legend.set_loc(place)
+        if not _covers(legend.get_window_extent(), axes.get_lines(), axes.collections):
+            return True
     legend.set_loc(PLACES[0])
-    height = legend.get_window_extent().height / axes.get_window_extent().height + 0.03
-    if panel.y_limits is None and height < LARGEST_HEADROOM:
-        scale = axes.yaxis.get_transform()
-        low, high = scale.transform(axes.get_ylim())
-        axes.set_ylim(top=float(scale.inverted().transform([low + (high - low) / (1 - height)])[0]))
-        return True
     return False
 
 

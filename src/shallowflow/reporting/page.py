@@ -14,7 +14,12 @@ from shallowflow.experiments.experiment import PAPERS, Claim, Reproduction
 from shallowflow.experiments.figure import Animation, Figure
 from shallowflow.reporting.matplotlib_renderer import render
 from shallowflow.reporting.summary import count_claims, versions
+from shallowflow.reporting.typeset import for_html
 
+SETTINGS = (
+    "“Printed” settings are those that the text of a paper states; “authors” settings are those of the "
+    "authors’ own published programs, where the two differ."
+)
 TITLE = "What the papers claim, and what came out"
 
 
@@ -62,18 +67,27 @@ def seconds_text(seconds: float) -> str:
 
 def parameters_text(parameters: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return parameters as pairs of short texts."""
-    return [(str(name), _value(value)) for name, value in parameters.items()]
+    return [(str(name), _value(value, "seed" in str(name))) for name, value in parameters.items()]
 
 
-def _value(value: Any) -> str:
+def _value(value: Any, seed: bool = False) -> str:
+    """Return a value as people write it; a seed is a name, not a quantity: its digits are not grouped."""
     if isinstance(value, bool | str):
         return str(value)
     if isinstance(value, int):
-        return f"{value:,}"
+        return str(value) if seed else f"{value:,}"
     if isinstance(value, float):
         return f"{value:g}"
     if isinstance(value, list | tuple) and len(value) <= 12:
-        return ", ".join(map(_value, value))
+        words = [_value(entry, seed) for entry in value]
+        return ("; " if any(isinstance(entry, Mapping | list | tuple) for entry in value) else ", ").join(
+            words
+        )
+    if isinstance(value, Mapping):
+        return "; ".join(
+            f"{_value(name, seed)}: {_value(entry, seed or 'seed' in str(name))}"
+            for name, entry in value.items()
+        )
     return shown(value)
 
 
@@ -97,7 +111,8 @@ def _header(reproductions: Sequence[Reproduction], title: str) -> str:
     return (
         f"<header>\n<h1>{escape(title)}</h1>\n"
         f'<p class="score"><strong>{held} of {total}</strong> claims hold</p>\n'
-        f'<p class="fine">{made} · {number}, {spent} of computing<br>{used}</p>\n</header>\n'
+        f'<p class="fine">{made} · {number}, {spent} of computing<br>{used}</p>\n'
+        f'<p class="fine">{SETTINGS}</p>\n</header>\n'
     )
 
 
@@ -106,7 +121,7 @@ def _contents(papers: Mapping[str, Sequence[Reproduction]]) -> str:
         return "<p>Nothing was reproduced.</p>\n"
     rows = "".join(
         f"<tr><td>{_heading(paper)}</td><td>{escape(one.experiment.source)}</td>"
-        f'<td><a href="#{_anchor(one)}">{escape(one.experiment.title)}</a></td>'
+        f'<td><a href="#{_anchor(one)}">{for_html(one.experiment.title)}</a></td>'
         f'<td class="number">{_score(one)}</td><td class="number">{seconds_text(one.seconds)}</td></tr>\n'
         for paper, group in papers.items()
         for one in group
@@ -153,7 +168,7 @@ def _experiment(
     found = _error(reproduction.error) if reproduction.error else _claims(reproduction.claims)
     films = "".join(_film(one, film(one)) for one in reproduction.animations) if film else ""
     return (
-        f'<article id="{_anchor(reproduction)}">\n<h3>{escape(experiment.title)}</h3>\n'
+        f'<article id="{_anchor(reproduction)}">\n<h3>{for_html(experiment.title)}</h3>\n'
         f'<p class="fine"><code>{escape(experiment.name)}</code> · {escape(experiment.source)} · '
         f"{escape(reproduction.scale)} scale · {seconds_text(reproduction.seconds)}{more}</p>\n"
         f'{found}{figures}{films}<dl class="parameters">{items}</dl>\n</article>\n'
@@ -178,9 +193,9 @@ def _claims(claims: Sequence[Claim]) -> str:
         return '<p class="fine">This experiment makes no claims.</p>\n'
     reasons = any(claim.reason for claim in claims)
     rows = "".join(
-        f"<tr><td>{escape(claim.statement)}</td><td>{escape(claim.published)}</td>"
-        f"<td>{escape(claim.measured)}</td><td>{_verdict(claim)}</td>"
-        + (f"<td>{escape(claim.reason)}</td></tr>\n" if reasons else "</tr>\n")
+        f"<tr><td>{for_html(claim.statement)}</td><td>{for_html(claim.published)}</td>"
+        f"<td>{for_html(claim.measured)}</td><td>{_verdict(claim)}</td>"
+        + (f"<td>{for_html(claim.reason)}</td></tr>\n" if reasons else "</tr>\n")
         for claim in claims
     )
     last = "<th>Reason</th>" if reasons else ""
@@ -204,8 +219,10 @@ def _film(animation: Animation, path: str) -> str:
 
 def _figure(figure: Figure, picture: Callable[[Figure], bytes]) -> str:
     data = base64.b64encode(picture(figure)).decode("ascii")
-    notes = "".join(f"<br>{escape(note)}" for note in figure.notes)
-    caption = f"<figcaption>{escape(figure.caption)}{notes}</figcaption>\n" if figure.caption or notes else ""
+    notes = "".join(f"<br>{for_html(note)}" for note in figure.notes)
+    caption = (
+        f"<figcaption>{for_html(figure.caption)}{notes}</figcaption>\n" if figure.caption or notes else ""
+    )
     return (
         f'<figure>\n<img alt="{escape(figure.title or figure.name)}" '
         f'src="data:image/svg+xml;base64,{data}">\n{caption}</figure>\n'

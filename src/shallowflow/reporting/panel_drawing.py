@@ -1,7 +1,7 @@
 """One `Panel` on one pair of Cartesian axes: series, bands, limits and marked positions.
 
-What a scale cannot show (NaN, infinities, values ≤ 0 on a logarithmic axis) leaves a gap; nothing raises. All
-texts are taken literally: a dollar sign is a dollar sign, never the start of a formula.
+What a scale cannot show (NaN, infinities, values ≤ 0 on a logarithmic axis) leaves a gap; nothing raises. A
+dollar sign in a text is a dollar sign; of formulas only short subscripts and powers are set (see `typeset`).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from shallowflow.arrays import Floats
 from shallowflow.experiments.figure import Panel, Series
 from shallowflow.reporting.scales import set_scales, tidy_ticks, visible
 from shallowflow.reporting.style import COLOURS, INK, LINE_WIDTH, MUTED, PAPER, SMALL_TEXT, TITLE_PAD
+from shallowflow.reporting.typeset import for_matplotlib
 
 RASTER_POINTS = 500
 """Clouds of more points are drawn as pixels inside vector files."""
@@ -25,8 +26,8 @@ DOTTED = (0, (1, 1.6))
 
 
 def literal(text: str) -> str:
-    """Return text that matplotlib draws as it stands (no formulas, no hidden legend entries)."""
-    escaped = text.replace("$", r"\$")
+    """Return text that matplotlib draws as it stands, t_n and 10^6 set (no hidden legend entries)."""
+    escaped = for_matplotlib(text)
     return f" {escaped}" if escaped.startswith("_") else escaped
 
 
@@ -35,12 +36,13 @@ def draw_panel(axes: Axes, panel: Panel, tones: Sequence[str]) -> None:
     set_scales(axes, panel)
     draw_series(axes, panel, tones)
     _set_limits(axes, panel)
-    rows = _draw_marks(axes, panel)
+    rows = max(_draw_marks(axes, panel), _draw_headings(axes, panel))
     axes.set_xlabel(literal(panel.x_label))
     axes.set_ylabel(literal(panel.y_label))
     axes.set_title(literal(panel.title), pad=TITLE_PAD + 1.3 * SMALL_TEXT * rows)
     if any(has_data(series, panel) for series in panel.series):
         tidy_ticks(axes, panel)
+        _name_ticks(axes, panel)
     else:
         say_empty(axes)
 
@@ -99,7 +101,8 @@ def look(series: Series, tone: str, points: int) -> dict[str, Any]:
         "rasterized": points > RASTER_POINTS,
     }
     if series.style == "crosses":
-        return {**marker, "marker": "x", "markeredgewidth": 0.9 * width}
+        # On top of dots: a cross on a dot shows both, a dot on a cross only itself.
+        return {**marker, "marker": "x", "markeredgewidth": 0.9 * width, "zorder": 2.5}
     edges = {"markeredgecolor": PAPER, "markeredgewidth": 0.7} if points <= 300 else {"markeredgewidth": 0}
     return {**marker, **edges, "marker": "o"}
 
@@ -164,6 +167,34 @@ def _draw_marks(axes: Axes, panel: Panel) -> int:
             annotation_clip=False,
         )
     return 1 + max((row for _, row, _ in flags), default=-1)
+
+
+def _draw_headings(axes: Axes, panel: Panel) -> int:
+    """Write the headings above the frame; return the number of rows that they take."""
+    for x, text in panel.headings:
+        axes.annotate(
+            literal(text),
+            (x, 1.0),
+            xycoords=axes.get_xaxis_transform(),
+            xytext=(0, 4),
+            textcoords="offset points",
+            ha="center",
+            va="bottom",
+            fontsize=SMALL_TEXT + 1,
+            color=INK,
+            annotation_clip=False,
+        )
+    return 1 + max((text.count("\n") for _, text in panel.headings), default=-1)
+
+
+def _name_ticks(axes: Axes, panel: Panel) -> None:
+    """Put the panel's own ticks in place of numbers."""
+    for axis, ticks in ((axes.xaxis, panel.x_ticks), (axes.yaxis, panel.y_ticks)):
+        if ticks is None:
+            continue
+        axis.set_ticks([value for value, _ in ticks], labels=[literal(text) for _, text in ticks])
+        if not ticks:
+            axes.spines["bottom" if axis is axes.xaxis else "left"].set_visible(False)
 
 
 def _flags(axes: Axes, marks: list[tuple[float, str]]) -> list[tuple[float, int, str]]:

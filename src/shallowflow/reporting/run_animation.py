@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from shallowflow.arrays import Floats
 from shallowflow.data.dataset import Dataset
-from shallowflow.dynamics.path import Polynomials
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.errors import InvalidInputError
 from shallowflow.experiments.figure import Animation, Figure, Panel
 from shallowflow.experiments.network_panels import NeuronPanels, function_panel, largest_norm, on_a_line
 from shallowflow.models.networks import Network, ReLUNetwork
+from shallowflow.reporting.run_times import eventful_times
 
 FRAMES = 60
 DRAWN = 4_000
 """Neurons shown."""
-FIRST = 1e-3
-"""The first frame after the start is at this share of the run at the latest."""
 
 
 def check_animated(network: Network, dataset: Dataset, name: str = "animate") -> None:
@@ -35,7 +30,7 @@ def _in_the_plane(network: Network) -> bool:
 def run_animation(trajectory: Trajectory, dataset: Dataset) -> Animation:
     """Return the function (for data on a line) and the neurons (in the plane) of a run over time."""
     check_animated(trajectory.path.template, dataset, "trajectory")
-    times = _times(trajectory)
+    times = eventful_times(trajectory, FRAMES)
     networks = [trajectory(time) for time in times.tolist()]
     flat = [network for network in networks if isinstance(network, ReLUNetwork) and network.dimension == 2]
     neurons = NeuronPanels(dataset, largest_norm(flat), flat[0].width, most=DRAWN) if flat else None
@@ -52,15 +47,10 @@ def run_animation(trajectory: Trajectory, dataset: Dataset) -> Animation:
         Figure("run", title, panels(network, label)) for network, label in zip(networks, labels, strict=True)
     )
     few = "" if neurons is None or len(neurons.chosen) == flat[0].width else f"{DRAWN:,} neurons are shown. "
-    return Animation("run", title, frames, labels, f"{few}Time runs faster and faster.")
-
-
-def _times(trajectory: Trajectory) -> Floats:
-    """Return up to `FRAMES` times, the first and the last among them, that grow geometrically."""
-    recorded = trajectory.path.times
-    if isinstance(trajectory.path, Polynomials):
-        end = float(recorded[-1])
-        first = min(max(float(recorded[1]), FIRST * end), end)
-        return np.unique([0.0, *np.minimum(np.geomspace(first, end, FRAMES - 1), end)])
-    kept = recorded[np.unique(np.linspace(0, len(recorded) - 1, FRAMES).astype(np.int64))]
-    return np.asarray(kept)
+    return Animation(
+        "run",
+        title,
+        frames,
+        labels,
+        f"{few}Frames follow the change, not the clock: the time stands above them.",
+    )

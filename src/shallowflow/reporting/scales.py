@@ -21,6 +21,8 @@ SHORT_LOG = 2.0
 
 ALMOST_LINEAR = 0.5
 """One that is shorter still has the ticks of a linear axis."""
+TICK_INCHES = 0.5
+"""A linear x axis has at most one tick in so many inches: longer numbers would run together."""
 LONG_LOG = 5.0
 """One of more decades has no ticks between the powers of ten."""
 
@@ -37,7 +39,7 @@ def set_scales(axes: Axes, panel: Panel) -> None:
 
 
 def tidy_ticks(axes: Axes, panel: Panel) -> None:
-    """Thin out and simplify the tick labels of logarithmic axes, once the limits are known."""
+    """Thin out and simplify the tick labels, once the limits are known."""
     for axis, scale, limits in (
         (axes.xaxis, panel.x_scale, axes.get_xlim()),
         (axes.yaxis, panel.y_scale, axes.get_ylim()),
@@ -48,6 +50,11 @@ def tidy_ticks(axes: Axes, panel: Panel) -> None:
         elif scale == "symlog":
             linear = float(getattr(axis.get_transform(), "linthresh", 1.0))
             axis.set_major_locator(FixedLocator(_symlog_ticks(low, high, linear)))
+        elif axis is axes.xaxis:
+            root = axes.get_figure(root=True)
+            inches = axes.get_position().width * (root.get_figwidth() if root else 4.9)
+            most = max(3, int(inches / TICK_INCHES))
+            axis.set_major_locator(MaxNLocator(most, steps=[1, 2, 5, 10]))
 
 
 def _on_scale(values: Floats, scale: str) -> Floats:

@@ -68,6 +68,7 @@ def run_text(result: Mapping[str, Any]) -> str:
         "time": f"{result['time']:g}, computed in {result['seconds']:.2f} s",
         "saved": result.get("save"),
         "plotted": result.get("plot"),
+        "animated": result.get("animate"),
     }
     return "\n".join(f"{name:<12}{text}" for name, text in rows.items() if text)
 

@@ -151,16 +151,16 @@ def _nature_figure(found: Mapping[tuple[str, str, str], list[Ending]], lines: Ma
                 places += (place + shift).tolist()
                 losses += [one.loss / line for one in endings]
             series.append(Series(places, losses, label, style="points", tone=tone))
-        marks = tuple((float(i), init) for i, init in enumerate(INITIALISATIONS))
+        names = tuple((float(i), init) for i, init in enumerate(INITIALISATIONS))
         panels.append(
             Panel(
                 tuple(series),
                 title=name,
                 x_label="initialisation",
                 y_label="final loss / loss of the line",
-                x_limits=(-0.5, 2.8),
+                x_limits=(-0.5, len(names) - 0.5),
                 y_limits=(-0.08, 1.15),
-                marks=marks,
+                x_ticks=names,
             )
         )
     return Figure("nature", "Where training ends", tuple(panels), "One point per run.")
@@ -221,8 +221,20 @@ def _width_figure(runs: list[Trajectory], dataset: Dataset, widths: tuple[int, .
     )
     data = Series(dataset.inputs[:, 0], dataset.targets, "data", style="points", tone="ink")
     panels = (
-        Panel((*functions, data), title="functions at the end", x_label="x", y_limits=(-0.1, 1.3)),
-        Panel(losses, title="training loss", x_label="time (step × iterations)", x_scale="log"),
+        Panel(
+            (*functions, data),
+            title="functions at the end",
+            x_label="x",
+            y_label="h(x)",
+            y_limits=(-0.1, 1.3),
+        ),
+        Panel(
+            losses,
+            title="training loss",
+            x_label="time (step × iterations)",
+            y_label="½ mean squared error",
+            x_scale="log",
+        ),
     )
     return Figure("width", "Three points: the same story at every width", panels)
 

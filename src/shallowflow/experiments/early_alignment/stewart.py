@@ -155,6 +155,7 @@ def _limit_panel(run: Trajectory, dataset: Dataset, title: str) -> Panel:
         ),
         title=title,
         x_label="x",
+        y_label="h(x)",
         y_limits=(-0.25, 1.25),
     )
 

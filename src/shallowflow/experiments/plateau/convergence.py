@@ -59,7 +59,13 @@ def _parameter_panels(training: Training, dataset: Dataset) -> tuple[Panel, Pane
     titles = ("knots b", "outer weights c", "block counts u")
     values = ([n.knots for n in networks], [n.outer for n in networks], counts)
     first, second, third = (
-        Panel(_paths(training.iterations, np.array(table)), title=title, x_label="iterations", x_scale="log")
+        Panel(
+            _paths(training.iterations, np.array(table)),
+            title=f"{title}, a line per {'block' if table is counts else 'neuron'}",
+            x_label="iterations",
+            y_label=title,
+            x_scale="log",
+        )
         for title, table in zip(titles, values, strict=True)
     )
     return first, second, third
@@ -197,6 +203,7 @@ def run_fig7(parameters: Mapping[str, Any], progress: Progress) -> Findings:
             (Series(training.iterations[1:], defects[1:], tone="orange"),),
             title="mean square of (3.4)",
             x_label="iterations",
+            y_label="mean squared defect",
             x_scale="log",
             y_scale="log",
         ),
@@ -208,6 +215,7 @@ def run_fig7(parameters: Mapping[str, Any], progress: Progress) -> Findings:
             ),
             title="fully trained network",
             x_label="x",
+            y_label="f(x)",
         ),
     )
     return Findings((Figure("fig7", "sin πx by ten neurons: trained to the end", panels),), claims)

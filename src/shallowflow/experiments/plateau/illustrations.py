@@ -34,10 +34,10 @@ def run_fig3(parameters: Mapping[str, Any], progress: Progress) -> Findings:
         f"counts {found.counts.tolist()}, sum {int(found.counts.sum())}",
         found.counts.tolist() == between and int(found.counts.sum()) == len(points),
     )
-    labels = tuple(
-        (float(np.mean(points[found.members(block)])), f"U{block}")
-        for block in range(len(found.counts))
-        if found.counts[block]
+    borders = [float(points.min()) - 0.5, *np.sort(knots).tolist(), float(points.max()) + 0.5]
+    names = tuple(
+        ((left + right) / 2, f"U_{block}" if found.counts[block] else f"U_{block}\n(empty)")
+        for block, (left, right) in enumerate(pairwise(borders))
     )
     panel = Panel(
         (
@@ -45,8 +45,12 @@ def run_fig3(parameters: Mapping[str, Any], progress: Progress) -> Findings:
             Series(knots, np.zeros(len(knots)), "knots", style="points", tone="red"),
         ),
         x_label="x",
+        x_limits=(borders[0], borders[-1]),
         y_limits=(-1.0, 1.0),
-        marks=labels,
+        y_ticks=(),
+        marks=tuple((float(knot), "") for knot in knots),
+        marks_label="borders of the blocks",
+        headings=names,
     )
     return Findings((Figure("fig3", "The blocks U_l of five knots", (panel,), columns=1),), (claim,))
 
@@ -74,6 +78,7 @@ def run_fig6(parameters: Mapping[str, Any], progress: Progress) -> Findings:
         ),
         x_label="x",
         y_label="neuron that moves",
+        y_ticks=((-1.0, "data"), *((float(row), str(row)) for row in range(len(knots)))),
     )
     return Findings((Figure("fig6", "The candidates of ANLS", (panel,), columns=1),), (claim,))
 

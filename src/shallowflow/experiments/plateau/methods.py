@@ -102,7 +102,7 @@ def _loss_panel(runs: Mapping[str, Training], naive: float) -> Panel:
     return Panel(
         (
             *(run.series(TONES[name]) for name, run in runs.items()),
-            Series([1.0, longest], [naive, naive], "LSQ", style="dashed", tone="muted"),
+            Series([1.0, longest], [naive, naive], "LSQ", style="dashed", tone="ink"),
         ),
         title="loss",
         x_label="iterations",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -68,8 +69,9 @@ def run_fig3(parameters: Mapping[str, Any], progress: Progress) -> Findings:
         "fig3",
         "SGD beside the two-timescale limit",
         tuple(panels),
-        "Left: ∫(f − f*)² over the slow time τ = ε·t (dotted marks: when the limit reaches a jump). Right: "
-        "the functions at the end. Time is that of the loss ½r²; the authors' r² runs twice as fast.",
+        "Left: ∫(f − f*)² over the slow time τ = ε·t (dotted: when the limit reaches a jump). Right: the "
+        "functions at the end; a dashed vertical line stands at every neuron. "
+        "Time is that of the loss ½r²; the authors' r² runs twice as fast.",
     )
     return Findings((figure,), tuple(claims))
 
@@ -79,19 +81,20 @@ def _fig3_panels(setting: Setting, sgd: Trajectory, limit: Trajectory, slow: Flo
     exact = [squared_distance(limit(float(t)), setting) for t in at]
     error = Panel(
         (
-            Series(at, exact, "limit, η = 0", tone="green"),
             Series(slow, 2 * sgd.losses, "SGD", tone="orange"),
+            Series(at, exact, "limit, η = 0", style="dashed", tone="green"),
         ),
         title=f"{setting.name}: distance to the target",
         x_label="τ",
         y_label="∫(f − f*)²",
         y_limits=(0.0, 1.3 * exact[0]),
         marks=tuple((event.time, "") for event in limit.events),
+        marks_label="the limit reaches a jump",
     )
     x = np.linspace(0.0, 1.0, 2001)
     shown = function_panel(sgd.final, setting.target, f"{setting.name}: at the end")
     final = Series(x, limit.final(x), "limit, η = 0", style="dashed", tone="green")
-    return [error, Panel((*shown.series, final), shown.title, x_label="x", x_limits=(0.0, 1.0))]
+    return [error, replace(shown, series=(*shown.series, final))]
 
 
 def _fig3_claims(
@@ -130,7 +133,8 @@ def _fig3_claims(
         Claim(
             f"{setting.name}: what remains is the smoothing of the steps",
             f"a small non-zero error; covered jumps leave (η/28)Σs² = {floor:.5f}",
-            f"{error:.5f}, {100 * (error / floor - 1):+.1f} % (limit: {parameters['floor_share']:.0%})",
+            f"{error:.5f}, {100 * (error / floor - 1):+.1f} % "
+            f"(allowed {100 * parameters['floor_share']:.0f} %)",
             abs(error / floor - 1) < parameters["floor_share"],
             "" if reached.all() else "two jumps are not reached yet",
         ),

@@ -12,6 +12,8 @@ from shallowflow.experiments.figure import Panel, Series
 from shallowflow.landscape import jump_distances, population_loss
 from shallowflow.models import Network, StepNetwork
 
+MOST_LINES = 50
+"""More neurons are shown by short lines: they would hide the functions."""
 JUMPS = (0.2, 0.35, 0.5, 0.65, 0.8)
 
 
@@ -50,20 +52,22 @@ def squared_distance(network: Network, setting: Setting) -> float:
 
 
 def function_panel(network: Network, target: PiecewiseConstant, title: str, label: str = "SGD") -> Panel:
-    """Show a network over its target, with a dashed line at every neuron."""
+    """Show a network over its target, with a dashed line (a short one if many) at every neuron."""
     assert isinstance(network, StepNetwork)
     x = np.linspace(0.0, 1.0, 2001)
     bottom, top = min(float(target.values.min()), 0.0) - 0.4, float(target.values.max()) + 0.6
     lines = np.repeat(network.positions, 3)
-    heights = np.tile([bottom, top, np.nan], network.width)
+    height = top if network.width <= MOST_LINES else bottom + 0.08 * (top - bottom)
+    heights = np.tile([bottom, height, np.nan], network.width)
     return Panel(
         (
-            Series(lines, heights, "neurons", style="dashed", tone="muted", size=0.5),
-            Series(x, target(x), "target", tone="blue", size=1.4),
+            Series(lines, heights, "neuron positions", style="dashed", tone="muted", size=0.5),
+            Series(x, target(x), "target", tone="sky", size=2.6),
             Series(x, network(x), label, tone="orange"),
         ),
         title=title,
         x_label="x",
+        y_label="f(x)",
         x_limits=(0.0, 1.0),
         y_limits=(bottom, top),
     )

@@ -148,15 +148,24 @@ def _plane(run: Trajectory, title: str) -> Panel:
     positions = _positions(run)
     return Panel(
         (
-            *_grid(np.array(JUMPS), np.array(JUMPS), "jumps", "blue", 2.0),
+            *_grid(np.array(JUMPS), np.array(JUMPS), "jumps", "sky", 2.6),
             *_grid(positions[:, 0], positions[:, 1], "neurons", "orange", 0.8),
         ),
-        title if run.outcome.status != "diverged" else f"{title}: overflowed",
+        _outcome_title(run, title),
         "x₁",
         "x₂",
         x_limits=(0.0, 1.0),
         y_limits=(0.0, 1.0),
     )
+
+
+def _outcome_title(run: Trajectory, title: str) -> str:
+    """Return the title, with a word on a run that overflowed or lost all its neurons."""
+    if run.outcome.status == "diverged":
+        return f"{title}: overflowed"
+    positions = _positions(run)
+    inside = np.any((positions >= 0) & (positions <= 1))
+    return title if inside else f"{title}: all neurons left [0, 1]"
 
 
 def _grid(first: Floats, second: Floats, label: str, tone: str, size: float) -> tuple[Series, Series]:
@@ -261,14 +270,17 @@ def _kinks_panel(parameters: Mapping[str, Any], epsilon: float) -> Panel:
     x, knots = np.linspace(0.0, 1.0, 501), _positions(run)[:, 0]
     return Panel(
         (
-            Series(x, KINKS(x), "target", tone="blue", size=1.4),
+            Series(x, KINKS(x), "target", tone="sky", size=2.6),
             Series(x, run.final(x), "network", tone="orange"),
             Series(knots, run.final(knots), "knots", style="points", tone="orange"),
         ),
-        f"{parameters['reading']}, ε = {epsilon:g}",
+        _outcome_title(run, f"{parameters['reading']}, ε = {epsilon:g}"),
         "x",
+        "f(x)",
         marks=tuple((kink, "") for kink in JUMPS),
+        marks_label="kinks of the target",
         x_limits=(0.0, 1.0),
+        y_limits=(-0.1, 0.8),
     )
 
 

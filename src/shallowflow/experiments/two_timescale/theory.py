@@ -178,7 +178,7 @@ def _miss(hypothesis: Hypothesis) -> str:
 
 
 def _recovery_figure(limit: Trajectory, width: int) -> Figure:
-    end = function_panel(limit.final, PRINTED.target, "at τ = 6/(Δf)²", "limit")
+    end = function_panel(limit.final, PRINTED.target, "at τ = 6/(Δf)²", "limit, η = 0")
     error = Panel(
         (Series(limit.times[1:], 2 * limit.losses[1:], tone="green"),),
         f"two-timescale limit, m = {width}",

@@ -81,13 +81,21 @@ def _panel(name: str, sizes: Floats, columns: Mapping[str, Floats], fits: Mappin
     series = []
     for (measure, label), tone in zip(MEASURES.items(), ("blue", "orange", "green", "pink"), strict=True):
         means = [np.mean(columns[measure][sizes == kind]) for kind in kinds]
-        series.append(Series(kinds, means, f"{label}: {fits[measure].value:.2f}", style="points", tone=tone))
+        series.append(
+            Series(
+                kinds,
+                means,
+                f"{label}, slope {fits[measure].value:.2f}".replace("-", "−"),
+                style="points",
+                tone=tone,
+            )
+        )
         series.append(Series(kinds, fits[measure](kinds), style="dashed", tone=tone))
     return Panel(
         tuple(series),
         title=name,
         x_label="n",
-        y_label="curvature (legend: slope)",
+        y_label="curvature",
         x_scale="log",
         y_scale="log",
     )

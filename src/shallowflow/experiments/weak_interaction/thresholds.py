@@ -207,7 +207,7 @@ def _law_figure(
         series.append(Series(x, fit(x), f"power {fit}", style="dashed", tone="orange"))
         proportional = found[-1].middle * x / x[-1]
         series.append(Series(x, proportional, "proportional", style="dashed", tone="muted"))
-    panel = Panel(tuple(series), x_label=x_label, y_label="N", x_scale="log", y_scale="log")
+    panel = Panel(tuple(series), x_label=x_label, y_label="threshold N", x_scale="log", y_scale="log")
     return Figure(name, title, (panel,), "Bands: 95 % intervals of the logistic fits.", columns=1)
 
 
@@ -287,7 +287,7 @@ def _budget_panel(table: Mapping[float, tuple[Floats, list[Threshold], Slope | N
         for budget, (x, found, _) in table.items()
         if found
     )
-    return Panel(series, x_label="neurons m", y_label="N", x_scale="log", y_scale="log")
+    return Panel(series, x_label="neurons m", y_label="threshold N", x_scale="log", y_scale="log")
 
 
 _AROUND = (0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1.0, 1.05, 1.1, 1.15, 1.2, 1.3, 1.4)
