@@ -11,7 +11,7 @@ BENCHMARKS = (
     "anls",
     "curve_fitting",
     "cone_descent",
-    "wide_flow",
+    "cone_flow",
     "incremental",
     "weak_interaction",
     "studies",

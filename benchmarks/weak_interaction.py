@@ -20,7 +20,7 @@ from rich.table import Table
 
 from shallowflow.data import Dataset
 from shallowflow.data.generators import sphere
-from shallowflow.dynamics.descent_engines import CHOICES, WIDE
+from shallowflow.dynamics.descent_engines import CHOICES, SWEEPS
 from shallowflow.models import ReLUNetwork, SquareLoss, initialize
 
 Array = NDArray[Any]
@@ -165,7 +165,7 @@ def growth() -> None:
 def main() -> None:
     """Print the tables."""
     start = time.process_time()
-    for name in WIDE:
+    for name in SWEEPS:
         ours(name, initialize.asymmetric(3, 4), axes(3, 4), "single")(1)
     console.print(f"Compilation, or loading what was compiled before: {time.process_time() - start:.1f} s")
     torch = importlib.util.find_spec("torch") is not None

@@ -11,7 +11,7 @@ import pytest
 
 import shallowflow as sf
 from shallowflow.arrays import Floats, Ints
-from shallowflow.dynamics.engines.wide_flow import WideFlow
+from shallowflow.dynamics.engines.cone_flow import ConeFlow
 from shallowflow.dynamics.group_path import GroupPath
 from shallowflow.dynamics.group_recorder import joined
 
@@ -39,7 +39,7 @@ def numbers(network: object) -> Floats:
 
 def test_the_path_is_the_engines_own_state_at_every_step() -> None:
     network, dataset = problem()
-    engine = WideFlow(network, dataset, sf.SquareLoss(), 2.0, 0.5, 1e-8, 0.0)
+    engine = ConeFlow(network, dataset, sf.SquareLoss(), 2.0, 0.5, 1e-8, 0.0)
     steps, states = [], []
     while engine.time < 80.0:
         steps.append(engine.advance(80.0))

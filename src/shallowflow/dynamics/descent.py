@@ -13,7 +13,7 @@ import numpy as np
 
 from shallowflow.arrays import Floats, count, non_negative, positive
 from shallowflow.data.dataset import Dataset
-from shallowflow.dynamics.descent_engines import WIDE, Task, chosen_engine
+from shallowflow.dynamics.descent_engines import SWEEPS, Task, chosen_engine
 from shallowflow.dynamics.driver import Progress, drive, judge_training, plan
 from shallowflow.dynamics.outcome import Outcome
 from shallowflow.dynamics.path import flatten
@@ -81,7 +81,7 @@ def gradient_descent(
     stop_below = non_negative(stop_below, "stop_below")
     chosen = plan(network, record, steps, step)
     runner = chosen_engine(engine, Task(network, dataset, loss, step, epsilon, steps, precision))
-    work = steps * network.width * dataset.dimension / 10 if runner.name in WIDE else np.inf
+    work = steps * network.width * dataset.dimension / 10 if runner.name in SWEEPS else np.inf
     limit = stability(network, dataset, loss, epsilon, step, work)
     trajectory = drive(runner, dataset, loss, chosen, partial(_outcome, limit=limit), progress, stop_below)
     if limit is None:

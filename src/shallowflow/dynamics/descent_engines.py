@@ -36,7 +36,7 @@ from shallowflow.models.networks import (
     StepNetwork,
 )
 
-BLOCKS_FROM, WIDE_FROM, CONES_FROM = 2_000_000, 50_000_000, 2_000_000_000
+BLOCKS_FROM, SWEEPS_FROM, CONES_FROM = 2_000_000, 50_000_000, 2_000_000_000
 """Work (steps × neurons × samples; for the wide ones × dimension) from which the compiled engines of knots,
 of wide sweeps and of cones are worth loading, or compiling once."""
 GROUPS_UP_TO, BUCKETS_UP_TO = 4.0, 0.5
@@ -122,7 +122,7 @@ CHOICES: dict[str, Choice] = {
     "scaled": Choice(LogDescent, f"a LogScaledNetwork and {_SQUARE}", _log_scaled),
 }
 ENGINES = ("auto", *CHOICES)
-WIDE = tuple(name for name, choice in CHOICES.items() if choice.single)
+SWEEPS = tuple(name for name, choice in CHOICES.items() if choice.single)
 """The engines for wide sweeps."""
 
 
@@ -160,7 +160,7 @@ def cheapest(task: Task) -> str:
         grouped = _cheaper_by_pattern(task)
         if grouped:
             return grouped
-    if _relu_squares(task) and task.work * task.dataset.dimension >= WIDE_FROM:
+    if _relu_squares(task) and task.work * task.dataset.dimension >= SWEEPS_FROM:
         return cheapest_single(task)
     return "dense"
 

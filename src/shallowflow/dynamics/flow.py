@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from shallowflow.dynamics.engines.log_flow import LogFlow
 
 ENGINES = ("auto", "dense", "stages", "cones")
-WIDE_ABOVE = 1_000
+CONES_ABOVE = 1_000
 """Neurons above which the engine by cones is faster than the dense one, even if it has to be compiled."""
 
 Passed = TypeVar("Passed")
@@ -149,9 +149,9 @@ def gradient_flow(
     options = (speed, epsilon, tolerance, stop)
     if _by_cones(network, loss, engine):
         assert isinstance(loss, SquareLoss | LogisticLoss)
-        from shallowflow.dynamics.engines.wide_flow import WideFlow
+        from shallowflow.dynamics.engines.cone_flow import ConeFlow
 
-        wide = WideFlow(network, dataset, loss, *options)
+        wide = ConeFlow(network, dataset, loss, *options)
         steps = GroupRecorder(network, dataset, loss, checked_record(record, Record.every(1)), until)
         outcome = integrate(wide, steps, until, progress)
         return steps.trajectory(outcome, {"engine": wide.name, **wide.statistics()}, wide.geometry())
@@ -182,7 +182,7 @@ def _by_cones(network: Network, loss: Loss, name: str) -> TypeGuard[ReLUNetwork]
             "engine: 'cones' needs a ReLUNetwork on inputs of dimension 2 and the square or logistic loss, "
             f"got {type(network).__name__} on dimension {network.dimension} and {type(loss).__name__}"
         )
-    return name == "cones" or (name == "auto" and fits and network.width > WIDE_ABOVE)
+    return name == "cones" or (name == "auto" and fits and network.width > CONES_ABOVE)
 
 
 def _engine(

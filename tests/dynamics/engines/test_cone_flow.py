@@ -12,7 +12,7 @@ from scipy.integrate import solve_ivp
 
 import shallowflow as sf
 from shallowflow.arrays import Floats
-from shallowflow.dynamics.engines.wide_flow import WideFlow
+from shallowflow.dynamics.engines.cone_flow import ConeFlow
 from shallowflow.models import Loss
 
 seeds = st.integers(0, 100_000)
@@ -142,7 +142,7 @@ def test_no_crossing_is_missed() -> None:
     """After every step, the pattern of every neuron of a cone is that of its cone."""
     dataset = sf.data.GENERATORS["stewart"]()
     network = sf.initialize.gaussian(300, 2, init_scale=1e-2, seed=5)
-    engine = WideFlow(network, dataset, sf.SquareLoss(), 1.0, 1.0, 1e-8, 0.0)
+    engine = ConeFlow(network, dataset, sf.SquareLoss(), 1.0, 1.0, 1e-8, 0.0)
     active = engine.geometry().seen
     looked_at = 0
     while engine.time < 60.0:

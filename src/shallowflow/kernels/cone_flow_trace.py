@@ -24,10 +24,8 @@ from numba import njit
 
 from shallowflow.arrays import Floats
 from shallowflow.kernels.collocation import NEVER, Rule, first_zero, value_at, weights_at
-from shallowflow.kernels.cone_geometry import INTERNAL, Walls
-from shallowflow.kernels.cone_groups import present, referred
-from shallowflow.kernels.wide_picard import activate, boost
-from shallowflow.kernels.wide_state import (
+from shallowflow.kernels.cone_flow_picard import activate, boost
+from shallowflow.kernels.cone_flow_state import (
     MATRIX,
     PLAIN,
     SLOPES,
@@ -42,6 +40,8 @@ from shallowflow.kernels.wide_state import (
     sign_of,
     sliding_group,
 )
+from shallowflow.kernels.cone_geometry import INTERNAL, Walls
+from shallowflow.kernels.cone_groups import present, referred
 
 MOST_HOPS = 40
 NOISE = 4e-15

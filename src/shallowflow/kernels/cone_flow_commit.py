@@ -13,9 +13,7 @@ from numba import njit
 
 from shallowflow.arrays import Floats, Ints
 from shallowflow.kernels.cone_certificate import approached, approaches, certificate
-from shallowflow.kernels.cone_geometry import INTERNAL, Signed, Walls
-from shallowflow.kernels.cone_groups import MAX_SPREAD, add_moment, present, referred, spread
-from shallowflow.kernels.wide_state import (
+from shallowflow.kernels.cone_flow_state import (
     PLAIN,
     TWO_VALUED,
     Groups,
@@ -29,7 +27,9 @@ from shallowflow.kernels.wide_state import (
     sign_of,
     slot_of,
 )
-from shallowflow.kernels.wide_trace import downhill, patience, uniform
+from shallowflow.kernels.cone_flow_trace import downhill, patience, uniform
+from shallowflow.kernels.cone_geometry import INTERNAL, Signed, Walls
+from shallowflow.kernels.cone_groups import MAX_SPREAD, add_moment, present, referred, spread
 
 
 @njit(cache=True, **INTERNAL)

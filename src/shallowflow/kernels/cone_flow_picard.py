@@ -20,10 +20,10 @@ from numba import njit
 
 from shallowflow.arrays import Floats
 from shallowflow.kernels.collocation import Rule, weights_at
+from shallowflow.kernels.cone_flow_state import MOMENT, Groups, Problem, Work
 from shallowflow.kernels.cone_forces import set_forces
 from shallowflow.kernels.cone_geometry import INTERNAL, Signed
 from shallowflow.kernels.cone_groups import outer_inner_moment
-from shallowflow.kernels.wide_state import MOMENT, Groups, Problem, Work
 
 MOST_SWEEPS = 60
 FLOOR = 4e-15

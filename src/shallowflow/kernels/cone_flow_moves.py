@@ -18,11 +18,8 @@ from numba import njit
 from shallowflow.arrays import Floats, Ints
 from shallowflow.kernels.collocation import NEVER, Rule, first_zero, weights_at
 from shallowflow.kernels.cone_certificate import RATIO, approached, approaches
-from shallowflow.kernels.cone_geometry import INTERNAL, Signed, Walls
-from shallowflow.kernels.cone_groups import present
-from shallowflow.kernels.cone_heap import Indices
-from shallowflow.kernels.wide_picard import empty, solve
-from shallowflow.kernels.wide_state import (
+from shallowflow.kernels.cone_flow_picard import empty, solve
+from shallowflow.kernels.cone_flow_state import (
     SLOPES,
     UNSETTLED,
     VALUES,
@@ -39,7 +36,10 @@ from shallowflow.kernels.wide_state import (
     resting_group,
     sign_of,
 )
-from shallowflow.kernels.wide_trace import downhill, force_at, set_facets, trace
+from shallowflow.kernels.cone_flow_trace import downhill, force_at, set_facets, trace
+from shallowflow.kernels.cone_geometry import INTERNAL, Signed, Walls
+from shallowflow.kernels.cone_groups import present
+from shallowflow.kernels.cone_heap import Indices
 
 MARGIN = 1.02
 """Clocks are advanced by so much more than the nodes say."""

@@ -4,15 +4,15 @@ Model ([early_alignment], (1) and the minimal-norm subgradient D; square or logi
 
     h(x) = Σ_j a_j σ(<w_j, x>),     w_j' = a_j D_j,    a_j' = <w_j, D_j>,    D_j = Σ_k η_jk g_k x_k.
 
-Neurons of one cone, or sliding along one wall, share D (`wide_state`). A step [t, t + H]:
+Neurons of one cone, or sliding along one wall, share D (`cone_flow_state`). A step [t, t + H]:
 
-1. solve the collocation equations for the groups' propagators on 12 nodes (`wide_picard`); shorten H until
-   sweeps converge and the polynomials miss less than the tolerance;
+1. solve the collocation equations for the groups' propagators on 12 nodes (`cone_flow_picard`); shorten H
+   until sweeps converge and the polynomials miss less than the tolerance;
 2. list the neurons whose keys are due, trace them through the step, and account for their moves in the
-   groups' moments; repeat 1 and 2 until forces and moves agree (`wide_moves`, `wide_trace`);
+   groups' moments; repeat 1 and 2 until forces and moves agree (`cone_flow_moves`, `cone_flow_trace`);
 3. if a heavy neuron meets a wall, a sliding group is pulled off or resting neurons find a way downhill, cut
    the step there and solve it again;
-4. make the moves and go on (`wide_commit`).
+4. make the moves and go on (`cone_flow_commit`).
 
 A sliding group is released, and a resting neuron leaves w = 0, when it is pulled off faster than `rest`: with
 no such hysteresis groups near an equilibrium, where all forces vanish, would be released and caught forever.
@@ -26,14 +26,10 @@ import numpy as np
 from numba import njit
 
 from shallowflow.arrays import Floats, Ints
-from shallowflow.kernels.cone_forces import set_forces
-from shallowflow.kernels.cone_geometry import INTERNAL, LEAN, STRAY, Signed, first_cone
-from shallowflow.kernels.cone_groups import present
-from shallowflow.kernels.cone_heap import Indices
-from shallowflow.kernels.wide_commit import clear, commit, enter, file, watch
-from shallowflow.kernels.wide_moves import list_due, set_reach, settle_moves
-from shallowflow.kernels.wide_picard import FLOOR, begin_step, missed, restart, shorten, solve
-from shallowflow.kernels.wide_state import (
+from shallowflow.kernels.cone_flow_commit import clear, commit, enter, file, watch
+from shallowflow.kernels.cone_flow_moves import list_due, set_reach, settle_moves
+from shallowflow.kernels.cone_flow_picard import FLOOR, begin_step, missed, restart, shorten, solve
+from shallowflow.kernels.cone_flow_state import (
     FULL,
     PLAIN,
     TWO_VALUED,
@@ -46,7 +42,11 @@ from shallowflow.kernels.wide_state import (
     resting_group,
     sliding_group,
 )
-from shallowflow.kernels.wide_trace import NOISE, uniform
+from shallowflow.kernels.cone_flow_trace import NOISE, uniform
+from shallowflow.kernels.cone_forces import set_forces
+from shallowflow.kernels.cone_geometry import INTERNAL, LEAN, STRAY, Signed, first_cone
+from shallowflow.kernels.cone_groups import present
+from shallowflow.kernels.cone_heap import Indices
 
 TIME, LENGTH, TOLERANCE, SCALE, REST = range(5)
 """The control: time reached, length to try next, tolerance, scale of the pulls, `rest`."""
@@ -150,7 +150,7 @@ def _beside(
 
 @njit(cache=True, **LEAN)
 def neurons_now(theta: Floats, slots: Indices, propagators: Floats, now: Floats) -> None:
-    """Set now (m, 3) to (w, a) of all neurons in the caller's order; the rest as in `wide_state`."""
+    """Set now (m, 3) to (w, a) of all neurons in the caller's order; the rest as in `cone_flow_state`."""
     groups = propagators.shape[0]
     for j in range(slots.size):
         group = group_of(Signed(slots[j]), groups // 3)

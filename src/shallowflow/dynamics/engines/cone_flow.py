@@ -1,7 +1,7 @@
 """Gradient flow of a wide `ReLUNetwork` on inputs of the plane: between events the cost is that of the data.
 
 Neurons of one activation cone, and those that slide along one data point, follow one linear map: see
-`kernels.wide_flow`.
+`kernels.cone_flow`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ IDLE, MOST_IDLE = 1e-13, 200
 """So many steps in a row, each this short against the time reached, are a standstill."""
 
 
-class WideFlow:
+class ConeFlow:
     """Follow w' = speed·epsilon·a D, a' = speed·<w, D> by groups of neurons, one step at a time (d = 2).
 
     The ratio epsilon is absorbed: inputs √epsilon·x, inner weights w/√epsilon.
@@ -42,9 +42,15 @@ class WideFlow:
         tolerance: float,
         stop: float,
     ) -> None:
-        from shallowflow.kernels import cone_forces, cone_geometry, wide_commit, wide_flow, wide_state
+        from shallowflow.kernels import (
+            cone_flow,
+            cone_flow_commit,
+            cone_flow_state,
+            cone_forces,
+            cone_geometry,
+        )
 
-        self._flow, self._commit, self._memory = wide_flow, wide_commit, wide_state
+        self._flow, self._commit, self._memory = cone_flow, cone_flow_commit, cone_flow_state
         self.time, self._network, self._root = 0.0, network, float(np.sqrt(epsilon))
         self._speed, self._tolerance, self._stop, self._slowest = speed, tolerance, stop, np.inf
         weight = loss.weight(dataset.size) if isinstance(loss, SquareLoss) else 1.0 / dataset.size
@@ -52,8 +58,8 @@ class WideFlow:
         inputs = self._root * dataset.inputs
         walls, samples = cone_geometry.arrange(inputs, np.array(dataset.targets))
         function = kind, float(network.scale), float(speed * network.scale * weight)
-        rays = wide_state.rays_of(walls)
-        self._problem = wide_state.Problem(walls, samples, rays, float(network.slope), function)
+        rays = cone_flow_state.rays_of(walls)
+        self._problem = cone_flow_state.Problem(walls, samples, rays, float(network.slope), function)
         self._names = GroupEvents(inputs, samples, len(rays), network.slope)
         self._loss = _LossOfPulls(loss, dataset, weight, function[2])
         self._released = self._two_valued = self._most_sliding = self._idle = 0
@@ -81,7 +87,7 @@ class WideFlow:
         self._release(here.forces)
 
     def groups(self) -> Ints:
-        """Return the group of every neuron (`kernels.wide_state`), (m,)."""
+        """Return the group of every neuron (`kernels.cone_flow_state`), (m,)."""
         slots = self._state[0].slot.astype(np.int64)
         return np.where(slots < 2 * self._cones, slots // 2, slots - self._cones)
 
