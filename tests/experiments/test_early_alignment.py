@@ -96,7 +96,9 @@ def test_width_claims_hold_and_need_convergence() -> None:
 
 
 def test_reproduce_names_unknown_experiments() -> None:
-    with pytest.raises(sf.InvalidInputError, match=r"name: .*early_alignment/fig1.*got 'nope'"):
+    with pytest.raises(sf.InvalidInputError, match=r"name: must be an experiment, got 'nope'"):
         sf.reproduce("nope")
+    with pytest.raises(sf.InvalidInputError, match="did you mean early_alignment/fig2"):
+        sf.reproduce("early_alignment/fig22")
     with pytest.raises(sf.InvalidInputError, match="scale: must be one of quick, paper; got 'huge'"):
         sf.reproduce("early_alignment/fig2", scale="huge")

@@ -316,7 +316,10 @@ def verdict(
             f"times the {found.bound:.4g} allowed ({_dimension_words(found, dataset.size, epsilon)})"
         )
     if small.holds is False:
-        fails.append(f"the residuals of the start drawn here are too large, {small}")
+        fails.append(
+            f"(26) fails: the residuals of the start drawn here are too large (ν‖r(0)‖ = {small.value:.4g}, "
+            f"allowed {small.bound:.4g})"
+        )
     if neurons < needed:
         fails.append(f"{neurons} neurons are fewer than the 4 ln(n/ε) = {needed:.1f} of Lemma 5")
     if fails:
