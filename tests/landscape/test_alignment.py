@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -105,7 +107,7 @@ def test_the_constants_of_the_three_points_by_hand(alpha_0: float) -> None:
     assert found.arrival() == pytest.approx(4 * found.d_max / (found.d_min * a) ** 2)
     total = np.sum(x**2) / 3
     c = 4 * found.d_max / a**2 * np.exp(4 * found.d_max**2 / (found.d_min * a) ** 2)
-    c = c * np.exp(np.sqrt(2 * total / found.d_max / np.e**2)) + np.sqrt(2 * found.d_max * total)
+    c = c * np.exp(np.sqrt(2 * total / found.d_max / math.e**2)) + np.sqrt(2 * found.d_max * total)
     assert found.log_constant == pytest.approx(np.log(c), rel=1e-13)
     assert found.misalignment(1e-300, found.d_max) == pytest.approx(min(c * 1e-60, 2 * found.d_max), rel=1e-9)
     assert found.misalignment(0.5, found.d_max) == pytest.approx(2 * found.d_max)

@@ -10,6 +10,8 @@ because cI − N ≤ ½(1 − g²)ct and x e^{−x} ≤ 1/e.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from shallowflow.arrays import Floats, positive
@@ -39,7 +41,7 @@ def curvature_bounds(flow: GroupFlow) -> tuple[float, float, float]:
     unit = np.sqrt(flow.size / flow.width) / flow.size
     squares, g0 = flow.norms**2, flow.alignments
     share = squares * (1 + g0) ** 2 / 4
-    least = flow.labels * share / (1 + share + squares * (1 - g0**2) / (2 * np.e))
+    least = flow.labels * share / (1 + share + squares * (1 - g0**2) / (2 * math.e))
     full = np.sqrt(flow.size * flow.width) * flow.labels
     most: Floats = np.maximum(flow.labels, squares / np.sqrt(flow.size * flow.width))
     after = float(np.max(np.log(np.maximum(full, 1.0)) / flow.rates))
