@@ -19,6 +19,7 @@ The constants of App. D, and where we differ from what is printed there:
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -288,7 +289,7 @@ def _log_constant(d_max: float, d_min: float, alpha: float, total: float, power:
     if alpha <= 0 or d_max <= 0:
         return np.inf
     front = np.log(4 * d_max / alpha**2 if power == 4 else d_max)
-    exponent = power * d_max**2 / (d_min * alpha) ** 2 + np.sqrt(2 * total / d_max) / np.e
+    exponent = power * d_max**2 / (d_min * alpha) ** 2 + np.sqrt(2 * total / d_max) / math.e
     return float(np.logaddexp(front + exponent, 0.5 * np.log(2 * d_max * total)))
 
 
