@@ -7,6 +7,7 @@ checked again. A message names the argument, the rule and the value received.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import isfinite
 from typing import TypeVar
 
 import numpy as np
@@ -130,13 +131,15 @@ def same_length(first: Floats, second: Floats, names: str) -> None:
 
 def real(value: object, name: str) -> float:
     """Return a finite float."""
+    if type(value) is float and isfinite(value):
+        return value
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         raise InvalidInputError(f"{name}: must be a number, got {shown(value)}")
     try:
         number = float(value)
     except OverflowError:
         number = np.inf
-    if not np.isfinite(number):
+    if not isfinite(number):
         raise InvalidInputError(f"{name}: must be finite, got {shown(value)}")
     return number
 
@@ -175,6 +178,8 @@ def probability(value: object, name: str) -> float:
 
 def count(value: object, name: str, at_least: int = 1, at_most: int = 10**12) -> int:
     """Return an integer in [at_least, at_most]; the default upper bound is beyond any run on a computer."""
+    if type(value) is int and at_least <= value <= at_most:
+        return value
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise InvalidInputError(f"{name}: must be an integer, got {shown(value)}")
     if value < at_least:

@@ -23,23 +23,23 @@ def random_polynomial(seed: int, degree: int = NODES - 1) -> Polynomial:
 @given(st.integers(0, 10_000), st.floats(0.0, 1.0))
 def test_interpolation_integration_and_differentiation_are_exact(seed: int, share: float) -> None:
     polynomial = random_polynomial(seed)
-    values = polynomial(RULE.nodes)
+    values = polynomial(RULE.grid.nodes)
     weights = np.empty(NODES)
-    weights_at(share, RULE, weights)
+    weights_at(share, RULE.grid, weights)
     assert weights @ values == pytest.approx(polynomial(share), abs=1e-12)
-    assert value_at(share, values, RULE) == pytest.approx(polynomial(share), abs=1e-12)
+    assert value_at(share, values, RULE.grid) == pytest.approx(polynomial(share), abs=1e-12)
     whole = polynomial.integ()
-    np.testing.assert_allclose(RULE.integral @ values, whole(RULE.nodes) - whole(0.0), atol=1e-12)
-    np.testing.assert_allclose(RULE.derivative @ values, polynomial.deriv()(RULE.nodes), atol=1e-9)
+    np.testing.assert_allclose(RULE.integral @ values, whole(RULE.grid.nodes) - whole(0.0), atol=1e-12)
+    np.testing.assert_allclose(RULE.derivative @ values, polynomial.deriv()(RULE.grid.nodes), atol=1e-9)
 
 
 def test_the_tail_holds_the_last_chebyshev_coefficients() -> None:
     chebyshev = np.polynomial.chebyshev.Chebyshev(np.arange(1.0, NODES + 1), domain=[0.0, 1.0])
-    np.testing.assert_allclose(RULE.tail @ chebyshev(RULE.nodes), [NODES - 1, NODES], atol=1e-11)
+    np.testing.assert_allclose(RULE.tail @ chebyshev(RULE.grid.nodes), [NODES - 1, NODES], atol=1e-11)
 
 
 def test_paths_and_kernels_use_the_same_nodes() -> None:
-    np.testing.assert_allclose(RULE.nodes, lobatto_nodes(NODES), atol=1e-16)
+    np.testing.assert_allclose(RULE.grid.nodes, lobatto_nodes(NODES), atol=1e-16)
     np.testing.assert_allclose(RULE.integral, integration_matrix(NODES), atol=1e-15)
 
 
@@ -53,7 +53,7 @@ def test_the_first_zero_is_the_first_root(seed: int, start: float) -> None:
     real = roots.real[np.abs(roots.imag) < 1e-12]
     later = [float(root) for root in real if start < root <= 1.0]
     crossing = [root for root in later if polynomial(root + 1e-7) < 0 or polynomial.deriv()(root) < 0]
-    found = first_zero(start, polynomial(RULE.nodes), polynomial.deriv()(RULE.nodes), 0.0, RULE)
+    found = first_zero(start, polynomial(RULE.grid.nodes), polynomial.deriv()(RULE.grid.nodes), 0.0, RULE.grid)
     if crossing and min(crossing) < 1 - 1e-6:
         assert found == pytest.approx(min(crossing), abs=1e-9)
     elif not crossing:
@@ -62,16 +62,16 @@ def test_the_first_zero_is_the_first_root(seed: int, start: float) -> None:
 
 def test_a_dip_between_two_nodes_is_found() -> None:
     """Two crossings of one wall between consecutive nodes: positive at all nodes, negative in between."""
-    middle = 0.5 * (RULE.nodes[5] + RULE.nodes[6])
+    middle = 0.5 * (RULE.grid.nodes[5] + RULE.grid.nodes[6])
     polynomial = Polynomial([middle**2 - 1e-6, -2 * middle, 1.0])
-    values, slopes = polynomial(RULE.nodes), polynomial.deriv()(RULE.nodes)
+    values, slopes = polynomial(RULE.grid.nodes), polynomial.deriv()(RULE.grid.nodes)
     assert values.min() > 0
-    assert first_zero(0.0, values, slopes, 0.0, RULE) == pytest.approx(middle - 1e-3, abs=1e-12)
+    assert first_zero(0.0, values, slopes, 0.0, RULE.grid) == pytest.approx(middle - 1e-3, abs=1e-12)
 
 
 def test_a_neuron_that_starts_on_its_wall_leaves_it_first() -> None:
     polynomial = Polynomial([0.0, 1.0, -2.0])
-    found = first_zero(0.0, polynomial(RULE.nodes), polynomial.deriv()(RULE.nodes), 1e-15, RULE)
+    found = first_zero(0.0, polynomial(RULE.grid.nodes), polynomial.deriv()(RULE.grid.nodes), 1e-15, RULE.grid)
     assert found == pytest.approx(0.5, abs=1e-14)
     falling = -polynomial
-    assert first_zero(0.0, falling(RULE.nodes), falling.deriv()(RULE.nodes), 1e-15, RULE) == 0.0
+    assert first_zero(0.0, falling(RULE.grid.nodes), falling.deriv()(RULE.grid.nodes), 1e-15, RULE.grid) == 0.0

@@ -20,7 +20,7 @@ import numpy as np
 from numba import njit
 
 from shallowflow.arrays import Bools, Floats, Ints
-from shallowflow.kernels.collocation import NODES, Rule, chebyshev_rule
+from shallowflow.kernels.collocation import NODES, Grid, Rule, chebyshev_rule
 from shallowflow.kernels.cone_forces import Forces, new_forces
 from shallowflow.kernels.cone_geometry import INTERNAL, Samples, Walls
 from shallowflow.kernels.cone_heap import Indices
@@ -58,37 +58,51 @@ class Groups(NamedTuple):
     bits: Ints
 
 
-class Work(NamedTuple):
-    """One step: propagators since its start at the nodes, and what follows from them.
+class Field(NamedTuple):
+    """What moves a neuron in a step: propagators since its start at the nodes, and what follows from them.
 
-    phi (3C, q, 9); turns (3C, q): Λ = ∫ <D, e> of sliding groups; forces (q, C, 2); pulls (q, k); now
-    (3C, 6): S at the start; extra (3C, q, 6): what neurons that moved within the step add to it; facets
-    (C, 2, q, 3): the distance to a cone's walls as functionals of θ at the start; dips (C, 2): how far a
-    distance can fall between nodes; active (3C,): a list of groups; is_active (3C,); entries (3C + 2,): when
-    a group got its first neuron; reach (4C,): clocks at the end of the step; due (4C,): 0, 1, or 2 if all
-    neurons of a slot must be looked at; rest (4C,): the lowest key of those that need not; seen (2C,): walls
-    approached in the step; scratch (6, q), table (q, q): values in passing;
-    here: the forces at one time.
+    phi (3C, q, 9); turns (3C, q): Λ = ∫ <D, e> of sliding groups; forces (q, C, 2); facets (C, 2, 6, q): the
+    distances to a cone's walls, and their slopes, as functionals of θ at the start; normals (C + 1, 3), rays
+    (C, 2): the walls; scratch (5, q): values in passing.
     """
 
     phi: Floats
     turns: Floats
     forces: Floats
+    facets: Floats
+    normals: Floats
+    rays: Floats
+    grid: Grid
+    scratch: Floats
+
+
+class Work(NamedTuple):
+    """One step: its field; pulls (q, k); now (3C, 6): S at the start; extra (3C, q, 6): what neurons that
+    moved within the step add to it; active (3C,): a list of groups; is_active (3C,); table (q, q): values in
+    passing; here: the forces at one time.
+    """
+
+    field: Field
     pulls: Floats
     now: Floats
     extra: Floats
-    facets: Floats
-    dips: Floats
     active: Ints
     is_active: Bools
-    entries: Floats
-    reach: Floats
-    due: Ints
-    rest: Floats
-    seen: Ints
-    scratch: Floats
     table: Floats
     here: Forces
+
+
+class Due(NamedTuple):
+    """Who must be looked at in a step: reach (4C,): clocks at its end; all_of (4C,), some_of (4C,): slots all
+    or some of whose neurons are due; rest (4C,): the lowest key of those that are not; seen (2C,): walls
+    approached.
+    """
+
+    reach: Floats
+    all_of: Bools
+    some_of: Bools
+    rest: Floats
+    seen: Ints
 
 
 class Moves(NamedTuple):
@@ -105,48 +119,49 @@ class Moves(NamedTuple):
 
 
 State = tuple[Neurons, Groups, Work, Rule]
-VALUES, SLOPES, WEIGHTS, MATRIX, VECTOR, MOMENT = range(6)
+VALUES, SLOPES, WEIGHTS, MATRIX, VECTOR = range(5)
 """The rows of `scratch`."""
 PLAIN, TWO_VALUED = 0, 1
 UNSETTLED, FULL = -1, -2
 """In place of a number of moves: they do not settle; the list is full."""
 
 
-def new_state(width: int, cones: int, points: int) -> State:
+def new_state(width: int, problem: Problem) -> State:
     """Return the memory for `width` neurons, none of which has a group yet."""
-    groups, q = 3 * cones, NODES
+    cones, points, rule = len(problem.rays), len(problem.samples.targets), chebyshev_rule()
+    groups, slots, q = 3 * cones, 4 * cones, NODES
     neurons = Neurons(
-        np.empty((width, 3)), np.full(width, 4 * cones, np.int32), np.empty(width), np.empty(width, np.int32)
+        np.empty((width, 3)), np.full(width, slots, np.int32), np.empty(width), np.empty(width, np.int32)
     )
     table = Groups(
         np.zeros((groups, 9)),
         np.zeros((groups, 12)),
         np.zeros(groups + 2, np.int64),
-        np.zeros(4 * cones),
-        np.full(4 * cones, np.inf),
+        np.zeros(slots),
+        np.full(slots, np.inf),
         np.zeros(2 * cones, np.int64),
     )
-    work = Work(
+    field = Field(
         np.zeros((groups, q, 9)),
         np.zeros((groups, q)),
         np.zeros((q, cones, 2)),
+        np.zeros((cones, 2, 6, q)),
+        problem.walls.normals,
+        problem.rays,
+        rule.grid,
+        np.zeros((5, q)),
+    )
+    work = Work(
+        field,
         np.zeros((q, points)),
         np.zeros((groups, 6)),
         np.zeros((groups, q, 6)),
-        np.zeros((cones, 2, q, 3)),
-        np.zeros((cones, 2)),
         np.zeros(groups, np.int64),
         np.zeros(groups, np.bool_),
-        np.zeros(groups + 2),
-        np.zeros(4 * cones),
-        np.zeros(4 * cones, np.int64),
-        np.zeros(4 * cones),
-        np.zeros(2 * cones, np.int64),
-        np.zeros((6, q)),
         np.zeros((q, q)),
         new_forces(cones, points),
     )
-    return neurons, table, work, chebyshev_rule()
+    return neurons, table, work, rule
 
 
 def new_moves(capacity: int) -> Moves:
@@ -196,7 +211,7 @@ def sign_of(group: int, cones: int) -> float:
 
 
 @njit(cache=True, **INTERNAL)
-def normal_force(forces: Floats, cone: int, wall: int, walls: Walls) -> float:
+def normal_force(forces: Floats, cone: int, wall: int, normals: Floats) -> float:
     """Return <D_cone, n> with the unit normal of a wall that points counter-clockwise."""
-    n = walls.normals[wall]
+    n = normals[wall]
     return float((forces[cone, 0] * n[0] + forces[cone, 1] * n[1]) * n[2])

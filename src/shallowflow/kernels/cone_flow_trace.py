@@ -1,109 +1,48 @@
-"""Following one neuron through a step: which walls it meets, when, and what it does there.
+"""Following neurons through a step: which walls they meet, when, and where they go.
 
 Within a step a neuron of group g is Φ_g(s) ψ; ψ is its value at the start, or what that would have been had
-it always been there. Its distance to a wall is a polynomial in s whose first zero is located; then
-
-* from a cone it goes on into the next cone if that pushes it on, and else it **slides** along the wall: both
-  sides push towards it (Filippov; the minimal-norm subgradient of [early_alignment]);
-* along a wall, w = ω e, it follows the hyperbolic rotation by Λ, and leaves only where ω = 0 or a = 0, where
-  Λ passes ∓artanh of the ratio of the two. At **ω = 0** it rests (ω' would be negative on every ray)
-  unless some direction is downhill: a cone that contains σD, or a wall along which it would slide outwards.
-  At **a = 0** the wall becomes repelling, and the solution has two continuations: the side is drawn with the
-  share of time η = G₋/(G₋ - G₊) that a chattering descent spends on it, by a hash of the neuron's number.
+it always been there. In a cone its distance to a wall is a polynomial in s whose first zero is located; along
+a wall it follows the hyperbolic rotation by Λ, and leaves where Λ passes ∓artanh of the ratio of ω and a.
+What it does there: `cone_flow_walls`.
 
 A neuron that meets a wall changes predictions with a kink of slope ~ a² G. If that matters for the tolerance,
-the step must end there (`heavy`); if not, it is accounted for within the step.
+the step must end there; if not, it is accounted for within the step.
 """
 
 from __future__ import annotations
 
-from math import atanh, inf, sqrt
+from math import atanh, inf
 
-import numpy as np
 from numba import njit
 
-from shallowflow.arrays import Floats
-from shallowflow.kernels.collocation import NEVER, Rule, first_zero, value_at, weights_at
-from shallowflow.kernels.cone_flow_picard import activate, boost
+from shallowflow.arrays import Bools, Floats
+from shallowflow.kernels.collocation import NEVER, first_zero, value_at, weights_at
+from shallowflow.kernels.cone_flow_solve import boost
 from shallowflow.kernels.cone_flow_state import (
+    FULL,
     MATRIX,
     PLAIN,
     SLOPES,
-    TWO_VALUED,
+    UNSETTLED,
     VALUES,
+    VECTOR,
     WEIGHTS,
+    Field,
     Moves,
-    Problem,
-    Work,
-    normal_force,
-    resting_group,
+    Neurons,
+    group_of,
     sign_of,
-    sliding_group,
 )
-from shallowflow.kernels.cone_geometry import INTERNAL, Walls
+from shallowflow.kernels.cone_flow_walls import NOISE, ends_sliding, meets_wall
+from shallowflow.kernels.cone_geometry import INTERNAL, LEAN, Signed
 from shallowflow.kernels.cone_groups import present, referred
+from shallowflow.kernels.cone_heap import Indices
 
 MOST_HOPS = 40
-NOISE = 4e-15
-"""A distance to a wall is zero when it is below this share of the neuron's size."""
 KINK = 0.01
 """What the polynomial of degree q - 1 misses of a kink, as a share of its slope's jump."""
-
-
-@njit(cache=True, **INTERNAL)
-def uniform(neuron: int) -> float:
-    """Return a number in (0, 1) that depends on the neuron's number only (SplitMix64)."""
-    z = np.uint64(neuron) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(0x9E3779B97F4A7C15)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    z = z ^ (z >> np.uint64(31))
-    return (float(z >> np.uint64(11)) + 0.5) / 9007199254740992.0
-
-
-@njit(cache=True, **INTERNAL)
-def set_facets(cone: int, length: float, work: Work, rule: Rule, walls: Walls) -> None:
-    """Set the distances to a cone's walls at the nodes as functionals of θ at the start of the step."""
-    phi, q = work.phi[cone], rule.nodes.size
-    for side in range(2):
-        n = walls.normals[cone + side]
-        sign = n[2] if side == 0 else -n[2]
-        steepest, size = 0.0, 0.0
-        for i in range(q):
-            for k in range(3):
-                work.facets[cone, side, i, k] = sign * (n[0] * phi[i, k] + n[1] * phi[i, 3 + k])
-                size = max(size, abs(phi[i, 6 + k]))
-            steepest = max(steepest, abs(normal_force(work.forces[i], cone, cone + side, walls)))
-        gap = rule.nodes[q // 2] - rule.nodes[q // 2 - 1]
-        work.dips[cone, side] = length * steepest * gap * 2.0 * size + NOISE
-
-
-@njit(cache=True, **INTERNAL)
-def _cone_exit(
-    cone: int, psi: Floats, start: float, length: float, work: Work, rule: Rule, walls: Walls
-) -> tuple[float, int]:
-    """Return when a neuron leaves a cone, and through which wall (0 first, 1 last)."""
-    q = rule.nodes.size
-    size = max(abs(psi[0]), abs(psi[1]), abs(psi[2]))
-    when, through = NEVER, 0
-    for side in range(2):
-        facets = work.facets[cone, side]
-        least = inf
-        for i in range(1, q):
-            if rule.nodes[i] > start:
-                least = min(least, facets[i, 0] * psi[0] + facets[i, 1] * psi[1] + facets[i, 2] * psi[2])
-        if least > work.dips[cone, side] * size:
-            continue
-        values, slopes = work.scratch[VALUES], work.scratch[SLOPES]
-        sign = length if side == 0 else -length
-        phi = work.phi[cone]
-        for i in range(q):
-            values[i] = facets[i, 0] * psi[0] + facets[i, 1] * psi[1] + facets[i, 2] * psi[2]
-            outer = phi[i, 6] * psi[0] + phi[i, 7] * psi[1] + phi[i, 8] * psi[2]
-            slopes[i] = sign * outer * normal_force(work.forces[i], cone, cone + side, walls)
-        share = first_zero(start, values, slopes, NOISE * size, rule)
-        if share < when:
-            when, through = share, side
-    return when, through
+Limits = tuple[float, float, float]
+"""The largest kink that a step may contain, the speed below which a neuron at w = 0 rests, the length."""
 
 
 @njit(cache=True, **INTERNAL)
@@ -118,217 +57,180 @@ def patience(along: float, outer: float) -> float:
 
 
 @njit(cache=True, **INTERNAL)
-def _slide_exit(
-    group: int, psi: Floats, start: float, length: float, work: Work, rule: Rule, rays: Floats
-) -> float:
+def _stays(
+    t0: float, t1: float, t2: float, start: float, noise: float, facets: Floats, nodes: Floats
+) -> bool:
+    """Return whether a neuron surely keeps clear of a wall. Counting needs neither branches nor memory."""
+    below, down, up = 0, 0, 0
+    for i in range(nodes.size):
+        value = facets[0, i] * t0 + facets[1, i] * t1 + facets[2, i] * t2
+        slope = facets[3, i] * t0 + facets[4, i] * t1 + facets[5, i] * t2
+        below += 1 if (value < -noise) & (nodes[i] > start) else 0
+        down += 1 if slope < 0.0 else 0
+        up += 1 if slope > 0.0 else 0
+    return below == 0 and (down == 0 or up == 0)
+
+
+@njit(cache=True, forceinline=True, **INTERNAL)
+def _cone_exit(cone: int, psi: Floats, start: float, field: Field) -> tuple[float, int]:
+    """Return when a neuron leaves a cone, and through which wall (0 first, 1 last)."""
+    t0, t1, t2 = psi[0], psi[1], psi[2]
+    noise = NOISE * max(abs(t0), abs(t1), abs(t2))
+    when, through = NEVER, 0
+    for side in range(2):
+        facets, nodes = field.facets[cone, side], field.grid.nodes
+        if _stays(t0, t1, t2, start, noise, facets, nodes):
+            continue
+        values, slopes = field.scratch[VALUES], field.scratch[SLOPES]
+        for i in range(nodes.size):
+            values[i] = facets[0, i] * t0 + facets[1, i] * t1 + facets[2, i] * t2
+            slopes[i] = facets[3, i] * t0 + facets[4, i] * t1 + facets[5, i] * t2
+        share = first_zero(start, values, slopes, noise, field.grid)
+        if share < when:
+            when, through = share, side
+    return when, through
+
+
+@njit(cache=True, **INTERNAL)
+def _slide_exit(group: int, psi: Floats, start: float, length: float, field: Field) -> float:
     """Return when ω or a of a sliding neuron vanishes."""
-    cones, q = rays.shape[0], rule.nodes.size
+    cones = field.rays.shape[0]
     wall, sign = (group - cones) // 2, sign_of(group, cones)
-    e0, e1 = rays[wall, 0], rays[wall, 1]
+    e0, e1 = field.rays[wall, 0], field.rays[wall, 1]
     limit = patience(psi[0] * e0 + psi[1] * e1, psi[2])
     if limit == inf:
         return NEVER
     # Where the virtual start lies on the other side of zero, the limit is behind it.
     if (psi[0] * e0 + psi[1] * e1) < 0.0 or sign * psi[2] < 0.0:
         limit = -limit
-    values, slopes = work.scratch[VALUES], work.scratch[SLOPES]
-    for i in range(q):
-        along = work.forces[i, wall, 0] * e0 + work.forces[i, wall, 1] * e1
-        values[i] = limit + sign * work.turns[group, i]
+    values, slopes = field.scratch[VALUES], field.scratch[SLOPES]
+    for i in range(values.size):
+        along = field.forces[i, wall, 0] * e0 + field.forces[i, wall, 1] * e1
+        values[i] = limit + sign * field.turns[group, i]
         slopes[i] = sign * length * along
-    share: float = first_zero(start, values, slopes, NOISE, rule)
+    share: float = first_zero(start, values, slopes, NOISE, field.grid)
     return share
 
 
+@njit(cache=True, forceinline=True, **INTERNAL)
+def _exit(group: int, psi: Floats, start: float, length: float, field: Field) -> tuple[float, int]:
+    """Return when a neuron next leaves its group (`NEVER`: not in this step), and through which wall."""
+    cones, when, through = field.rays.shape[0], NEVER, 0
+    if group < cones:
+        when, through = _cone_exit(group, psi, start, field)
+    elif group < 3 * cones:
+        when = _slide_exit(group, psi, start, length, field)
+    return when, through
+
+
 @njit(cache=True, **INTERNAL)
-def phi_at(
-    share: float, group: int, turns: Floats, phi: Floats, rule: Rule, rays: Floats, weights: Floats, p: Floats
-) -> None:
-    """Set p (9,) to Φ of a group at a share of the step; turns (q,), phi (q, 9); weights of `weights_at`."""
-    cones = rays.shape[0]
+def _phi_at(share: float, group: int, weights: Floats, p: Floats, field: Field) -> None:
+    """Set p (9,) to Φ of a group at a share of the step; weights: those of `weights_at`."""
+    cones = field.rays.shape[0]
     if group >= cones:
         wall = (group - cones) // 2
-        boost(value_at(share, turns, rule), rays[wall, 0], rays[wall, 1], p)
+        boost(value_at(share, field.turns[group], field.grid), field.rays[wall, 0], field.rays[wall, 1], p)
         return
     p[:] = 0.0
     for i in range(weights.size):
         for k in range(9):
-            p[k] += weights[i] * phi[i, k]
+            p[k] += weights[i] * field.phi[group, i, k]
 
 
-@njit(cache=True, **INTERNAL)
-def force_at(cone: int, weights: Floats, forces: Floats) -> tuple[float, float]:
-    """Return D of a cone at the share that the weights belong to."""
-    f0, f1 = 0.0, 0.0
-    for i in range(weights.size):
-        f0 += weights[i] * forces[i, cone, 0]
-        f1 += weights[i] * forces[i, cone, 1]
-    return f0, f1
-
-
-@njit(cache=True, **INTERNAL)
-def downhill(sign: float, forces: Floats, rest: float, problem: Problem) -> tuple[int, int]:
-    """Return where a neuron at w = 0 goes, by the steepest of its ways, and how many it has (0: it rests).
-
-    forces (C, 2); rest: a speed below which it stays.
-    """
-    cones = problem.rays.shape[0]
-    walls, rays = problem.walls, problem.rays
-    best, steepest, ways = resting_group(sign, cones), rest, 0
-    for c in range(cones):
-        f0, f1 = sign * forces[c, 0], sign * forces[c, 1]
-        speed = sqrt(f0 * f0 + f1 * f1)
-        if speed > rest:
-            first = normal_force(forces, c, c, walls) * sign
-            last = -normal_force(forces, c, c + 1, walls) * sign
-            if first > 0.0 and last > 0.0:
-                ways += 1
-                if speed > steepest:
-                    best, steepest = c, speed
-        before = c - 1 if c > 0 else cones - 1
-        speed = f0 * rays[c, 0] + f1 * rays[c, 1]
-        if speed > rest:
-            behind = sign * normal_force(forces, c, c, walls)
-            ahead = sign * normal_force(forces, before, c, walls)
-            if ahead > 0.0 >= behind:
-                ways += 1
-                if speed > steepest:
-                    best, steepest = sliding_group(c, sign, cones), speed
-    return best, ways
-
-
-@njit(cache=True, **INTERNAL)
-def _meets_wall(
-    cone: int, through: int, theta: Floats, weights: Floats, forces: Floats, problem: Problem
-) -> tuple[int, float]:
-    """Return the group that a neuron at a wall of its cone enters, and the slope of the kink."""
-    walls = problem.walls
-    cones = problem.rays.shape[0]
-    wall = cone + through
-    n = walls.normals[wall]
-    target = (cone + 1) % cones if through == 1 else (cone - 1 + cones) % cones
-    sign = -1.0 if theta[2] < 0.0 else 1.0
-    inward = sign if through == 1 else -sign
-    f0, f1 = force_at(target, weights, forces)
-    g0, g1 = force_at(cone, weights, forces)
-    jump = abs((g0 * n[0] + g1 * n[1]) * n[2])
-    kink = problem.loss[1] * problem.loss[2] * theta[2] * theta[2] * jump / n[2]
-    if inward * (f0 * n[0] + f1 * n[1]) > 0.0:
-        return target, kink
-    if f0 == 0.0 and f1 == 0.0:
-        # With no active point left it is dead; rounding must not leave it on the other side for ever.
-        onward = 1.0 if through == 1 else -1.0
-        size = sqrt(theta[0] * theta[0] + theta[1] * theta[1])
-        behind = NOISE * size - onward * (theta[0] * n[0] + theta[1] * n[1]) * n[2]
-        theta[0] += onward * behind * n[0] * n[2]
-        theta[1] += onward * behind * n[1] * n[2]
-        return target, kink
-    wall = wall % cones
-    e0, e1 = problem.rays[wall, 0], problem.rays[wall, 1]
-    along = theta[0] * e0 + theta[1] * e1
-    theta[0], theta[1] = along * e0, along * e1
-    return sliding_group(wall, theta[2], cones), kink
-
-
-@njit(cache=True, **INTERNAL)
-def _ends_sliding(
-    j: int,
-    group: int,
-    theta: Floats,
-    weights: Floats,
-    rest: float,
-    forces: Floats,
-    now: Floats,
-    problem: Problem,
-) -> tuple[int, int, float]:
-    """Return the group that a sliding neuron with ω = 0 or a = 0 enters, the kind of move, and the kink.
-
-    now (C, 2): working memory.
-    """
-    walls = problem.walls
-    cones = problem.rays.shape[0]
-    wall = (group - cones) // 2
-    sign = sign_of(group, cones)
-    e0, e1 = problem.rays[wall, 0], problem.rays[wall, 1]
-    along = theta[0] * e0 + theta[1] * e1
-    f0, f1 = force_at(wall, weights, forces)
-    size = along * along + theta[2] * theta[2]
-    kink = problem.loss[1] * problem.loss[2] * size * abs(f0 * e0 + f1 * e1) / walls.normals[wall, 2]
-    if abs(along) < abs(theta[2]):
-        theta[0], theta[1] = 0.0, 0.0
-        for c in range(cones):
-            now[c, 0], now[c, 1] = force_at(c, weights, forces)
-        target, ways = downhill(sign, now, rest, problem)
-        return target, TWO_VALUED if ways > 1 else PLAIN, kink
-    theta[0], theta[1], theta[2] = along * e0, along * e1, 0.0
-    before = wall - 1 if wall > 0 else cones - 1
-    b0, b1 = force_at(before, weights, forces)
-    n = walls.normals[wall]
-    ahead, behind = abs(b0 * n[0] + b1 * n[1]), abs(f0 * n[0] + f1 * n[1])
-    share = ahead / (ahead + behind) if ahead + behind > 0.0 else 0.5
-    return (wall if uniform(j) < share else before), TWO_VALUED, kink
-
-
-@njit(cache=True, **INTERNAL)
-def trace(
+@njit(cache=True, forceinline=True, **INTERNAL)
+def _hop(
     j: int,
     group: int,
     psi: Floats,
-    length: float,
-    limits: tuple[float, float],
-    count: int,
-    number: int,
-    moves: Moves,
-    work: Work,
-    rule: Rule,
-    problem: Problem,
+    exit: tuple[float, int],
+    rest: float,
+    theta: Floats,
+    is_active: Bools,
+    now: Floats,
+    field: Field,
 ) -> tuple[int, int, float]:
-    """Follow neuron j from the start of the step to its end and list its moves from `count` on.
+    """Take a neuron out of its group; return the group it enters, the kind of the move, and the kink.
 
-    limits: the largest kink that a step may contain (as slope × length), and the speed below which a
-    neuron at w = 0 rests. Return how many moves and active groups there are, and the share of the step at
-    which the first heavy move happens (`NEVER`: none). The number of moves is -1 if the neuron never comes to
-    an end, and -2 if the list is full.
+    Set theta (3,) to the value at the start that the new group would have it had, if that group is active.
     """
-    cones = problem.rays.shape[0]
-    rays = problem.rays
-    start, cut = 0.0, NEVER
-    weights, p = work.scratch[WEIGHTS], work.scratch[MATRIX]
-    for _ in range(MOST_HOPS):
-        through = 0
-        if group < cones:
-            share, through = _cone_exit(group, psi, start, length, work, rule, problem.walls)
-        elif group < 3 * cones:
-            share = _slide_exit(group, psi, start, length, work, rule, rays)
-        else:
-            share = NEVER
-        if share > 1.0:
-            return count, number, cut
-        if count >= moves.neuron.size:
-            return -2, number, cut
-        weights_at(share, rule, weights)
-        phi_at(share, group, work.turns[group], work.phi[group], rule, rays, weights, p)
-        theta = moves.theta[count]
-        theta[0], theta[1], theta[2] = present(p, psi)
-        kind = PLAIN
-        if group < cones:
-            target, kink = _meets_wall(group, through, theta, weights, work.forces, problem)
-        else:
-            target, kind, kink = _ends_sliding(
-                j, group, theta, weights, limits[1], work.forces, work.here.forces, problem
-            )
-        if kink * length * min(KINK, share, 1.0 - share) > limits[0]:
-            cut = min(cut, share)
-        if target < 3 * cones:
-            if not work.is_active[target]:
-                number = activate(target, number, length, work, rule, rays)
-                if target < cones:
-                    set_facets(target, length, work, rule, problem.walls)
-            phi_at(share, target, work.turns[target], work.phi[target], rule, rays, weights, p)
-            theta[0], theta[1], theta[2] = referred(p, theta[0], theta[1], theta[2])
-        moves.neuron[count], moves.share[count] = j, share
-        moves.left[count], moves.entered[count], moves.kind[count] = group, target, kind
-        group, start = target, share
-        psi[0], psi[1], psi[2] = theta[0], theta[1], theta[2]
-        count += 1
-    return -1, number, cut
+    cones, (share, through), kind = field.rays.shape[0], exit, PLAIN
+    weights, p = field.scratch[WEIGHTS], field.scratch[MATRIX]
+    weights_at(share, field.grid, weights)
+    _phi_at(share, group, weights, p, field)
+    theta[0], theta[1], theta[2] = present(p, psi)
+    if group < cones:
+        target, kink = meets_wall(group, through, theta, weights, field)
+    else:
+        target, kind, kink = ends_sliding(j, group, theta, weights, rest, now, field)
+    if target < 3 * cones and is_active[target]:
+        _phi_at(share, target, weights, p, field)
+        theta[0], theta[1], theta[2] = referred(p, theta[0], theta[1], theta[2])
+    return target, kind, kink
+
+
+@njit(cache=True, **INTERNAL)
+def _account(first: int, last: int, psi: Floats, moves: Moves, extra: Floats, nodes: Floats) -> None:
+    """Let the second moments of the groups follow the moves of one neuron, from the next node on."""
+    before = psi
+    for i in range(first, last):
+        after, left, entered, node = moves.theta[i], moves.left[i], moves.entered[i], 0
+        # A neuron that starts beyond its wall by a hair is put onto it before the step, not within.
+        while node < nodes.size and nodes[node] < moves.share[i]:
+            node += 1
+        at = 0
+        for a in range(before.size if node < nodes.size else 0):
+            for b in range(a, before.size):
+                if left < extra.shape[0]:
+                    extra[left, node, at] -= before[a] * before[b]
+                if entered < extra.shape[0]:
+                    extra[entered, node, at] += after[a] * after[b]
+                at += 1
+        before = after
+
+
+@njit(cache=True, **LEAN)
+def find_moves(
+    traced: Indices,
+    at: int,
+    count: int,
+    limits: Limits,
+    moves: Moves,
+    neurons: Neurons,
+    propagators: Floats,
+    extra: Floats,
+    is_active: Bools,
+    now: Floats,
+    field: Field,
+) -> tuple[int, int, int, float]:
+    """Trace neurons, from traced[at] on, through the step, and list their moves from `count` on.
+
+    extra (3C, q, 6): what the moves change in the groups' second moments at the next node; now (C, 2):
+    working memory. Return where to go on (len(traced): done); the number of moves, `FULL` if the list is too
+    short, `UNSETTLED` if a neuron never comes to an end; a group that must be made active first, or -1; the
+    share of the step at which the first heavy move happens (`NEVER`: none).
+    """
+    cones, psi, cut = field.rays.shape[0], field.scratch[VECTOR, :3], NEVER
+    for i in range(at, traced.size):
+        j = Signed(traced[i])
+        group = group_of(Signed(neurons.slot[j]), cones)
+        psi[0], psi[1], psi[2] = present(propagators[group], neurons.theta[j])
+        before, start, end = psi, 0.0, count
+        while True:
+            exit = _exit(group, before, start, limits[2], field)
+            start = exit[0]
+            if start > 1.0:
+                break
+            if end == moves.neuron.size or end - count == MOST_HOPS:
+                return i, FULL if end == moves.neuron.size else UNSETTLED, -1, cut
+            after = moves.theta[end]
+            target, kind, kink = _hop(j, group, before, exit, limits[1], after, is_active, now, field)
+            if target < 3 * cones and not is_active[target]:
+                return i, count, target, cut
+            if kink * min(KINK, start, 1.0 - start) > limits[0]:
+                cut = min(cut, start)
+            moves.neuron[end], moves.share[end], moves.kind[end] = j, start, kind
+            moves.left[end], moves.entered[end] = group, target
+            group, before, end = target, after, end + 1
+        _account(count, end, psi, moves, extra, field.grid.nodes)
+        count = end
+    return traced.size, count, -1, cut

@@ -1,7 +1,7 @@
 """Gradient flow of a wide `ReLUNetwork` on inputs of the plane: between events the cost is that of the data.
 
 Neurons of one activation cone, and those that slide along one data point, follow one linear map: see
-`kernels.cone_flow`.
+`cone_step`.
 """
 
 from __future__ import annotations
@@ -10,9 +10,16 @@ import numpy as np
 
 from shallowflow.arrays import Floats, Ints
 from shallowflow.data.dataset import Dataset
+from shallowflow.dynamics.engines.cone_step import ConeStepper
 from shallowflow.dynamics.engines.group_events import GroupEvents, Moves, no_moves
 from shallowflow.dynamics.group_recorder import Geometry, GroupStep, Log
 from shallowflow.dynamics.outcome import Outcome
+from shallowflow.kernels import cone_flow_keys as keys
+from shallowflow.kernels import cone_flow_release as release
+from shallowflow.kernels import cone_flow_state, cone_forces, cone_geometry
+from shallowflow.kernels import cone_flow_step as groupwise
+from shallowflow.kernels.cone_flow_walls import uniform
+from shallowflow.kernels.cone_groups import MAX_SPREAD
 from shallowflow.models.loss import LogisticLoss, SquareLoss
 from shallowflow.models.networks import ReLUNetwork
 
@@ -42,15 +49,6 @@ class ConeFlow:
         tolerance: float,
         stop: float,
     ) -> None:
-        from shallowflow.kernels import (
-            cone_flow,
-            cone_flow_commit,
-            cone_flow_state,
-            cone_forces,
-            cone_geometry,
-        )
-
-        self._flow, self._commit, self._memory = cone_flow, cone_flow_commit, cone_flow_state
         self.time, self._network, self._root = 0.0, network, float(np.sqrt(epsilon))
         self._speed, self._tolerance, self._stop, self._slowest = speed, tolerance, stop, np.inf
         weight = loss.weight(dataset.size) if isinstance(loss, SquareLoss) else 1.0 / dataset.size
@@ -62,7 +60,7 @@ class ConeFlow:
         self._problem = cone_flow_state.Problem(walls, samples, rays, float(network.slope), function)
         self._names = GroupEvents(inputs, samples, len(rays), network.slope)
         self._loss = _LossOfPulls(loss, dataset, weight, function[2])
-        self._released = self._two_valued = self._most_sliding = self._idle = 0
+        self._released_count = self._two_valued = self._most_sliding = self._idle = 0
         self._stalled = False
         self._begin()
 
@@ -70,21 +68,54 @@ class ConeFlow:
         """Put the neurons into their groups; those that start on a wall or at w = 0 move at once."""
         problem, network = self._problem, self._network
         self._cones = len(problem.rays)
-        self._state = self._memory.new_state(network.width, self._cones, len(problem.samples.targets))
-        neurons, here = self._state[0], self._state[2].here
+        self._state = cone_flow_state.new_state(network.width, problem)
+        neurons, _, work, _ = self._state
         neurons.theta[:, :2], neurons.theta[:, 2] = network.inner / self._root, network.outer
-        self._buffer = self._memory.new_moves(network.width + 1024)
-        count = self._flow.begin(self._buffer, self._state, problem) if self._cones else 0
-        self._buffer.theta[:count] = neurons.theta[self._buffer.neuron[:count]]
+        moves = self._distribute() if self._cones else no_moves()
         self._start = self.groups()
-        self._ahead, self._syncs = self._taken(count, 0.0, 0.0), (np.empty(0, np.int64), np.empty((0, 3, 3)))
-        self._counters = np.zeros(5, np.int64)
-        scale = float(np.abs(here.pulls).max(initial=0.0)) or 1.0
-        fastest = float(np.linalg.norm(here.forces, axis=1).max(initial=0.0)) or 1.0
+        self._syncs = np.empty(0, np.int64), np.empty((0, 3, 3))
+        scale = float(np.abs(work.here.pulls).max(initial=0.0)) or 1.0
+        fastest = float(np.linalg.norm(work.here.forces, axis=1).max(initial=0.0)) or 1.0
         longest = float(np.linalg.norm(problem.samples.points, axis=1).max(initial=0.0))
         self._rest = HYSTERESIS * self._tolerance * scale * longest
-        self._control = np.array([0.0, 1.0 / fastest, LOCAL * self._tolerance, scale, self._rest])
-        self._release(here.forces)
+        self._stepper = ConeStepper(
+            self._state,
+            problem,
+            length=1.0 / fastest,
+            tolerance=LOCAL * self._tolerance,
+            scale=scale,
+            rest=self._rest,
+        )
+        self._ahead = moves.then(self._released(work.here.forces))
+
+    def _distribute(self) -> Moves:
+        """Give every neuron its group and its key; return the moves of those that start on a wall."""
+        problem, (neurons, groups, work, _) = self._problem, self._state
+        cone, wall = release.starting_cones(neurons.theta[:, :2], problem)
+        inside = cone >= 0
+        for axis in range(2):
+            products = (neurons.theta[:, axis] * neurons.theta[:, 2])[inside]
+            work.here.moments[:, axis] = np.bincount(cone[inside], products, self._cones)
+        cone_forces.set_forces(work.here, problem.samples, problem.slope, problem.loss)
+        group = np.where(inside, cone, 3 * self._cones + (neurons.theta[:, 2] < 0.0))
+        starting, kinds = np.flatnonzero(wall >= 0), list[int]()
+        for j in starting.tolist():
+            side, kind = release.beside_wall(j, wall[j], neurons.theta[j, 2], work.here.forces, problem)
+            group[j] = side
+            kinds.append(kind)
+            if side >= self._cones:
+                ray = problem.rays[wall[j]]
+                neurons.theta[j, :2] = (neurons.theta[j, :2] @ ray) * ray
+        neurons.slot[:] = groupwise.slots_of(group, neurons.theta[:, 2], self._cones)
+        groups.counts[:] = np.bincount(group, minlength=len(groups.counts))
+        groupwise.clear(np.arange(3 * self._cones), groups)
+        groupwise.watch(np.arange(self._cones), work.here.forces, groups, problem.walls.normals)
+        everyone = np.arange(len(group), dtype=np.int32)
+        keys.add_neurons(everyone, neurons, groups)
+        keys.file(everyone, neurons, groups, problem)
+        self._two_valued += sum(kinds)
+        log = Log(np.zeros(len(starting)), starting, group[starting], neurons.theta[starting])
+        return Moves(log, cone[starting], np.array(kinds, np.int64))
 
     def groups(self) -> Ints:
         """Return the group of every neuron (`kernels.cone_flow_state`), (m,)."""
@@ -100,7 +131,7 @@ class ConeFlow:
         """Return the current network, its neurons in the caller's order."""
         neurons, groups, _, _ = self._state
         now = np.empty_like(neurons.theta)
-        self._flow.neurons_now(neurons.theta, neurons.slot, groups.propagators, now)
+        keys.neurons_now(neurons.theta, neurons.slot, groups.propagators, now)
         return self._network.moved({"inner": self._root * now[:, :2], "outer": now[:, 2].copy()})
 
     def advance(self, until: float) -> GroupStep:
@@ -108,17 +139,16 @@ class ConeFlow:
         start, (_, groups, work, _) = self.time, self._state
         occupied = np.flatnonzero(groups.counts[: 3 * self._cones])
         propagators = groups.propagators[occupied].reshape(-1, 3, 3)
-        count, length = self._step(until)
+        count, length = self._stepper.make(start, until - start) if self._cones else (0, until - start)
         self._stalled = count < 0
         moves, syncs = self._ahead.then(self._taken(max(count, 0), start, length)), self._syncs
         self.time = until if length == until - start else start + length
-        self._control[self._flow.TIME] = self.time
         self._idle = self._idle + 1 if length <= IDLE * self.time else 0
         pulls = work.pulls.copy()
         self._ahead, self._syncs = no_moves(), self._synchronise()
         if not self._stalled:
-            self._release(work.forces[-1])
-            self._judge(work.forces[-1])
+            self._ahead = self._released(work.field.forces[-1])
+            self._judge(work.field.forces[-1])
         return GroupStep(
             start,
             self.time,
@@ -132,55 +162,63 @@ class ConeFlow:
             self.network,
         )
 
-    def _step(self, until: float) -> tuple[int, float]:
-        """Make one step in the kernel; return the number of moves (negative: there is none), its length."""
-        if self._cones == 0:
-            return 0, until - self.time
-        while True:
-            count, length, _ = self._flow.step(
-                until, self._control, self._counters, self._buffer, self._state, self._problem
-            )
-            if count != self._memory.FULL:
-                return count, length
-            self._buffer = self._memory.new_moves(2 * len(self._buffer.neuron))
-
     def _taken(self, count: int, start: float, length: float) -> Moves:
-        """Return the first moves of the buffer in the order of time."""
-        buffer = self._buffer
-        order = np.argsort(buffer.share[:count], kind="stable")
-        kinds = buffer.kind[:count][order]
+        """Return the moves of the step in the order of time."""
+        moves = self._stepper.moves
+        order = np.argsort(moves.share[:count], kind="stable")
+        kinds = moves.kind[:count][order]
         self._two_valued += int(kinds.sum())
         log = Log(
-            start + length * buffer.share[:count][order],
-            buffer.neuron[:count][order],
-            buffer.entered[:count][order],
-            buffer.theta[:count][order],
+            start + length * moves.share[:count][order],
+            moves.neuron[:count][order],
+            moves.entered[:count][order],
+            moves.theta[:count][order],
         )
-        return Moves(log, buffer.left[:count][order], kinds)
+        return Moves(log, moves.left[:count][order], kinds)
 
     def _synchronise(self) -> tuple[Ints, Floats]:
         """Re-synchronise groups with an uneven propagator; return them with their matrices."""
-        listed, matrices = np.empty(3 * self._cones, np.int64), np.empty((3 * self._cones, 9))
-        number = self._commit.synchronise(*self._state[:2], listed, matrices) if self._cones else 0
-        return listed[:number], matrices[:number].reshape(-1, 3, 3)
+        neurons, groups, _, _ = self._state
+        spreads = groupwise.spreads(groups)
+        if spreads.max(initial=0.0) <= MAX_SPREAD:
+            return np.empty(0, np.int64), np.empty((0, 3, 3))
+        uneven = np.flatnonzero(spreads > 0.5 * MAX_SPREAD)
+        matrices = groups.propagators[uneven].reshape(-1, 3, 3)
+        theirs, of_all = np.isin(np.arange(len(groups.counts)), uneven), self.groups()
+        members = np.flatnonzero(theirs[of_all]).astype(np.int32)
+        neurons.theta[members] = groupwise.here(of_all[members], neurons.theta[members], groups.propagators)
+        groups.propagators[uneven], groups.moments[uneven] = groupwise.IDENTITY, 0.0
+        keys.add_neurons(members, neurons, groups)
+        return uneven, matrices
 
-    def _release(self, forces: Floats) -> None:
-        """Release what is pulled off; the moves belong to the next step."""
-        counts = self._state[1].counts
-        sliding = int(counts[self._cones : 3 * self._cones].sum())
-        self._most_sliding = max(self._most_sliding, sliding)
-        if sliding + int(counts[3 * self._cones :].sum()) == 0:
-            return
-        if len(self._buffer.neuron) < self._network.width:
-            self._buffer = self._memory.new_moves(self._network.width)
-        count = self._commit.release(forces, self._rest, self._buffer, self._state, self._problem)
-        self._released += count
-        self._ahead = self._ahead.then(self._taken(count, self.time, 0.0))
+    def _released(self, forces: Floats) -> Moves:
+        """Release what is pulled off, at once; the moves belong to the next step."""
+        neurons, groups, _, _ = self._state
+        waiting = groups.counts[self._cones :]
+        self._most_sliding = max(self._most_sliding, int(waiting[:-2].sum()))
+        if not waiting.any():
+            return no_moves()
+        targets, ways = release.released(groups.counts, forces, self._rest, self._problem)
+        if not ways.any():
+            return no_moves()
+        of_all = self.groups()
+        leaving = np.flatnonzero(ways[of_all] > 0).astype(np.int32)
+        left = of_all[leaving]
+        entered, either = targets[left], (ways[left] == 2) & (left < 3 * self._cones)
+        drawn = np.flatnonzero(either)[[uniform(j) < 0.5 for j in leaving[either]]]
+        entered[drawn] = (entered[drawn] - 1) % self._cones
+        self._stepper.move_at_once(leaving, left, entered, ways[left] > 1)
+        groupwise.clear(np.unique(left[groups.counts[left] == 0]), groups)
+        cones = np.unique(entered[entered < self._cones])
+        groupwise.watch(cones, forces, groups, self._problem.walls.normals)
+        keys.file(leaving, neurons, groups, self._problem)
+        self._released_count += len(leaving)
+        return self._taken(len(leaving), self.time, 0.0)
 
     def _judge(self, forces: Floats) -> None:
         """Note the norm of the gradient, if the run is to end where it is small."""
         if self._stop > 0 and self._cones:
-            inner, outer = self._flow.squared_gradient(forces, self._state[1], self._problem.rays)
+            inner, outer = groupwise.squared_gradient(forces, self._state[1], self._problem.rays)
             self._slowest = float(np.sqrt(inner / self._root**2 + outer)) / self._speed
 
     def verdict(self) -> Outcome | None:
@@ -197,14 +235,14 @@ class ConeFlow:
 
     def statistics(self) -> dict[str, float | int | str]:
         """Return what the engine counted, and what it can promise."""
-        flow, counters = self._flow, self._counters
+        counters = self._stepper.counters
         return {
-            "sweeps": int(counters[flow.SWEEPS]),
-            "attempts": int(counters[flow.ATTEMPTS]),
-            "steps cut at events": int(counters[flow.CUTS]),
-            "checks": int(counters[flow.CHECKS]),
+            "sweeps": counters.sweeps,
+            "attempts": counters.attempts,
+            "steps cut at events": counters.cuts,
+            "checks": counters.checks,
             "most sliding neurons": self._most_sliding,
-            "released": self._released,
+            "released": self._released_count,
             "two-valued": self._two_valued,
             "accuracy": self._promise(),
         }

@@ -19,10 +19,10 @@ import numpy as np
 from numba import njit
 
 from shallowflow.arrays import Floats
-from shallowflow.kernels.collocation import Rule, weights_at
-from shallowflow.kernels.cone_flow_state import MOMENT, Groups, Problem, Work
+from shallowflow.kernels.collocation import Rule
+from shallowflow.kernels.cone_flow_state import Problem, Work
 from shallowflow.kernels.cone_forces import set_forces
-from shallowflow.kernels.cone_geometry import INTERNAL, Signed
+from shallowflow.kernels.cone_geometry import INTERNAL, LEAN
 from shallowflow.kernels.cone_groups import outer_inner_moment
 
 MOST_SWEEPS = 60
@@ -42,76 +42,17 @@ def boost(turn: float, e0: float, e1: float, p: Floats) -> None:
 
 
 @njit(cache=True, **INTERNAL)
-def begin_step(groups: Groups, work: Work, problem: Problem) -> int:
-    """Set S and the forces at the start of a step; return how many groups are active."""
-    cones = problem.rays.shape[0]
-    number = Signed(0)
-    for g in range(3 * cones):
-        work.is_active[g] = groups.counts[g] > 0
-        if work.is_active[g]:
-            work.active[number] = g
-            number += 1
-            _moment_now(groups.propagators[g], groups.moments[g], work.now[g])
-            empty(work.extra[g])
-            _reset(work.phi[g], work.turns[g])
-    _forces_at(Signed(0), number, work, problem)
-    active: int = number
-    return active
-
-
-@njit(cache=True, **INTERNAL)
-def _reset(phi: Floats, turns: Floats) -> None:
-    """Set Φ = I and Λ = 0 at the nodes; phi (q, 9), turns (q,)."""
-    for i in range(turns.size):
-        for k in range(9):
-            phi[i, k] = 1.0 if k % 4 == 0 else 0.0
-        turns[i] = 0.0
-
-
-@njit(cache=True, **INTERNAL)
-def empty(extra: Floats) -> None:
-    """Set extra (q, 6) to zero."""
-    for i in range(extra.shape[0]):
-        for entry in range(extra.shape[1]):
-            extra[i, entry] = 0.0
-
-
-@njit(cache=True, **INTERNAL)
-def restart(number: int, work: Work) -> None:
-    """Forget what is known about the step, except its start."""
-    for at in range(number):
-        g = work.active[at]
-        _reset(work.phi[g], work.turns[g])
-        empty(work.extra[g])
-
-
-@njit(cache=True, **INTERNAL)
-def _moment_now(p: Floats, s: Floats, now: Floats) -> None:
-    """Set now (6,), S at the start of the step, to P S Pᵀ; p (9,), s (12,)."""
-    at = 0
-    # Bounds that the compiler does not know: unrolled, this would take it a second.
-    for i in range(p.size // 3):
-        p0, p1, p2 = p[3 * i], p[3 * i + 1], p[3 * i + 2]
-        v0 = s[0] * p0 + s[1] * p1 + s[2] * p2
-        v1 = s[1] * p0 + s[3] * p1 + s[4] * p2
-        v2 = s[2] * p0 + s[4] * p1 + s[5] * p2
-        for j in range(i, p.size // 3):
-            now[at] = v0 * p[3 * j] + v1 * p[3 * j + 1] + v2 * p[3 * j + 2]
-            at += 1
-
-
-@njit(cache=True, **INTERNAL)
 def _forces_at(i: int, number: int, work: Work, problem: Problem) -> float:
     """Set forces and pulls at node i; return the largest change of a pull (infinite if not finite)."""
-    cones = problem.rays.shape[0]
+    cones, forces = problem.rays.shape[0], work.field.forces
     here = work.here
     here.moments[:, :] = 0.0
-    s = work.scratch[MOMENT]
+    s = work.table[0]
     for at in range(number):
         g = work.active[at]
         for entry in range(6):
             s[entry] = work.now[g, entry] + work.extra[g, i, entry]
-        m0, m1 = outer_inner_moment(work.phi[g, i], s)
+        m0, m1 = outer_inner_moment(work.field.phi[g, i], s)
         # On a wall both cones beside it give the same predictions.
         cone = g if g < cones else (g - cones) // 2
         here.moments[cone, 0] += m0
@@ -123,7 +64,7 @@ def _forces_at(i: int, number: int, work: Work, problem: Problem) -> float:
         change = max(change, abs(here.pulls[k] - work.pulls[i, k]))
         work.pulls[i, k] = here.pulls[k]
     for cone in range(cones):
-        work.forces[i, cone, 0], work.forces[i, cone, 1] = here.forces[cone, 0], here.forces[cone, 1]
+        forces[i, cone, 0], forces[i, cone, 1] = here.forces[cone, 0], here.forces[cone, 1]
     return change
 
 
@@ -173,28 +114,22 @@ def _propagate(
 @njit(cache=True, **INTERNAL)
 def _sweep(g: int, length: float, work: Work, rule: Rule, rays: Floats) -> float:
     """Renew Φ of a group for the present forces; return its change."""
-    cones = rays.shape[0]
+    cones, forces, phi = rays.shape[0], work.field.forces, work.field.phi[g]
     if g < cones:
-        return float(_propagate(g, length, work.forces, rule.integral, work.phi[g], work.table))
+        return float(_propagate(g, length, forces, rule.integral, phi, work.table))
     wall = (g - cones) // 2
-    return float(_turn(wall, length, work.forces, rays, rule.integral, work.turns[g], work.phi[g]))
+    return float(_turn(wall, length, forces, rays, rule.integral, work.field.turns[g], phi))
 
 
-@njit(cache=True, **INTERNAL)
-def activate(g: int, number: int, length: float, work: Work, rule: Rule, rays: Floats) -> int:
-    """Make an empty group active, its Φ that of the present forces to rounding; return how many are."""
-    work.is_active[g] = True
-    work.active[number] = g
-    work.now[g, :] = 0.0
-    empty(work.extra[g])
-    _reset(work.phi[g], work.turns[g])
+@njit(cache=True, **LEAN)
+def sweep_group(g: int, length: float, work: Work, rule: Rule, rays: Floats) -> None:
+    """Make Φ of an empty group that of the present forces, to rounding."""
     for _ in range(MOST_SWEEPS):
         if _sweep(g, length, work, rule, rays) <= FLOOR:
             break
-    return number + 1
 
 
-@njit(cache=True, **INTERNAL)
+@njit(cache=True, **LEAN)
 def solve(
     number: int, length: float, aim: float, scale: float, work: Work, rule: Rule, problem: Problem
 ) -> tuple[int, float]:
@@ -202,7 +137,7 @@ def solve(
 
     Return the number of sweeps, or 0 if they do not converge, and the change of the pulls in the first one.
     """
-    q = rule.nodes.size
+    q = rule.grid.nodes.size
     first, best = 0.0, np.inf
     for sweep in range(1, MOST_SWEEPS + 1):
         change = 0.0
@@ -220,48 +155,3 @@ def solve(
         if sweep > 20 and change > 1e3 * best:
             return 0, first
     return 0, first
-
-
-@njit(cache=True, **INTERNAL)
-def missed(number: int, scale: float, work: Work, tail: Floats) -> float:
-    """Return what the polynomials miss: the last two Chebyshev coefficients of pulls and propagators."""
-    q, error = tail.shape[1], 0.0
-    for k in range(work.pulls.shape[1]):
-        one, two = 0.0, 0.0
-        for j in range(q):
-            one += tail[0, j] * work.pulls[j, k]
-            two += tail[1, j] * work.pulls[j, k]
-        error = max(error, (abs(one) + abs(two)) / scale)
-    for at in range(number):
-        phi = work.phi[work.active[at]]
-        size = 1.0
-        for k in range(9):
-            size = max(size, abs(phi[q - 1, k]))
-        for k in range(9):
-            one, two = 0.0, 0.0
-            for j in range(q):
-                one += tail[0, j] * phi[j, k]
-                two += tail[1, j] * phi[j, k]
-            error = max(error, (abs(one) + abs(two)) / size)
-    return error
-
-
-@njit(cache=True, **INTERNAL)
-def shorten(share: float, number: int, work: Work, rule: Rule) -> None:
-    """Take the polynomials of the first `share` of the step as a first guess for a step of that length."""
-    q = rule.nodes.size
-    earlier = work.table
-    for i in range(q):
-        weights_at(share * rule.nodes[i], rule, earlier[i])
-    column = work.scratch[0]
-    for at in range(number):
-        g = work.active[at]
-        empty(work.extra[g])
-        for k in range(9):
-            for i in range(q):
-                column[i] = work.phi[g, i, k]
-            for i in range(q):
-                total = 0.0
-                for j in range(q):
-                    total += earlier[i, j] * column[j]
-                work.phi[g, i, k] = total
