@@ -52,9 +52,11 @@ def test_the_first_process_says_it_and_the_next_one_has_no_need(tmp_path: Path) 
     assert MESSAGE not in second[1]
 
 
-@pytest.mark.parametrize(("module", "said"), [("shallowflow.kernels.chain", 1), ("numba.np.linalg", 0)])
+@pytest.mark.parametrize(
+    ("module", "said"), [("shallowflow.kernels.chain", 1), ("numba.np.linalg", 0), (None, 0)]
+)
 def test_once_and_only_for_our_kernels(
-    module: str, said: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    module: str | None, said: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     times = iter([0.0, 0.1, 1.0, 2.0])
     monkeypatch.setattr("shallowflow.kernels.compilation.time.monotonic", lambda: next(times))

@@ -14,7 +14,7 @@ from typing import Any
 
 from numba.core import event
 
-MESSAGE = "shallowflow: compiling for the first use (once, up to a minute) …"
+MESSAGE = "shallowflow: compiling for the first use (once, up to half a minute) …"
 ANNOUNCED = "SHALLOWFLOW_ANNOUNCE"
 """Environment variable that the command line sets (for its processes, too): say it on any stderr."""
 PATIENCE = 0.5
@@ -30,7 +30,7 @@ class CompilationListener(event.Listener):
 
     def on_start(self, event: Any) -> None:
         """Note the beginning, or say the line if it was long ago (a kernel compiles what it calls, too)."""
-        if self._said or not event.data["dispatcher"].py_func.__module__.startswith("shallowflow."):
+        if self._said or not _ours(event):
             return
         now = time.monotonic()
         if self._since is None:
@@ -43,6 +43,11 @@ class CompilationListener(event.Listener):
 
     def on_end(self, event: Any) -> None:
         """Nothing to say at the end."""
+
+
+def _ours(event: Any) -> bool:
+    """Return whether a kernel of this package compiles; code made by `exec` may have no module at all."""
+    return str(event.data["dispatcher"].py_func.__module__).startswith("shallowflow.")
 
 
 def announce_compilation() -> None:
