@@ -6,6 +6,7 @@ import importlib
 import sys
 
 BENCHMARKS = (
+    "compilation",
     "knot_descent",
     "knot_flow",
     "anls",

@@ -124,12 +124,12 @@ def _distances(w: Floats, cone: Ints, normals: Floats) -> tuple[Floats, Floats]:
     return first, -(w[:, 0] * normals[cone + 1, 0] + w[:, 1] * normals[cone + 1, 1])
 
 
-def beside_wall(j: int, wall: int, sign: float, forces: Floats, problem: Problem) -> tuple[int, int]:
+def beside_wall(j: int, wall: int, outer: float, forces: Floats, problem: Problem) -> tuple[int, int]:
     """Return the group of a neuron that starts on a wall, by the side it is pushed to, and the kind of move.
 
     forces (C, 2); where nothing pushes, it belongs to the cone behind the wall.
     """
-    cones = len(problem.rays)
+    cones, sign = len(problem.rays), -1.0 if outer < 0.0 else 1.0
     before, behind = (float(sign * push[0]) for push in pushes(forces, np.array([wall]), problem))
     back, sliding = (wall - 1) % cones, cones + 2 * wall + (sign < 0.0)
     if before > 0.0 > behind:
