@@ -17,7 +17,8 @@ from shallowflow.data import Dataset
 from shallowflow.data.generators import orthonormal
 from shallowflow.dynamics.engines.log_descent import LogDescent
 from shallowflow.dynamics.flow import gradient_flow
-from shallowflow.dynamics.limits.saddle_to_saddle import jump_process, saddle_to_saddle
+from shallowflow.dynamics.limits.jump_process import jump_process
+from shallowflow.dynamics.limits.saddle_to_saddle import saddle_to_saddle
 from shallowflow.landscape.orthonormal import mask_of
 from shallowflow.models import LogScaledNetwork, SquareLoss, initialize
 

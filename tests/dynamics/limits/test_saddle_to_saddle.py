@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import shallowflow as sf
 from shallowflow.arrays import Bools, Floats
-from shallowflow.dynamics.limits.saddle_to_saddle import jump_process
+from shallowflow.dynamics.limits.jump_process import jump_process
 from tests.dynamics.limits.problems import Comparison, compare
 
 ENOUGH = 16.0

@@ -59,7 +59,7 @@ class LogFlow:
         time, step, status, held = 0.0, 0.0, kernel.OUT_OF_ROOM, 0
         capacity = max(8, min(256, NUMBERS_AT_ONCE // self._g.size))
         while status == kernel.OUT_OF_ROOM and held <= record.max_bytes:
-            status, time, step, times, rho, g, event_times, events, counts = kernel.integrate(
+            (status, time, step), (times, rho, g), events, counts = kernel.integrate(
                 self._rho,
                 self._g,
                 self._signs,
@@ -74,7 +74,7 @@ class LogFlow:
             )
             self._times.append(times)
             self._values.append(_states(rho, g))
-            self._events.append((event_times, events))
+            self._events.append(events)
             self._counts += counts
             held += self._values[-1].nbytes
             if progress:

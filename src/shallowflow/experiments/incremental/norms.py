@@ -9,7 +9,7 @@ import numpy as np
 from shallowflow.arrays import Floats
 from shallowflow.data import Dataset
 from shallowflow.dynamics.descent import gradient_descent
-from shallowflow.dynamics.limits.saddle_to_saddle import jump_process
+from shallowflow.dynamics.limits.jump_process import jump_process
 from shallowflow.dynamics.record import Record
 from shallowflow.experiments.figure import Series
 from shallowflow.landscape.min_norm import squared_norm
