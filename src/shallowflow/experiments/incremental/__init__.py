@@ -1,7 +1,7 @@
 """Saddle to saddle on orthogonal data: the experiments of [incremental].
 
 The loss is ½·mean of squared residuals. The scale of the paper's start is not legible; α = 10⁻³⁰⁰ is used for
-its figures 1, 3 and 4.
+its figures 1, 3 and 4, and α = 10⁻², 10⁻⁴, 10⁻⁸ and 10⁻³⁰, all of them shown, for figures 5 and 6.
 """
 
 from shallowflow.experiments.incremental.convergence import THEOREM2
