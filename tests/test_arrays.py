@@ -244,6 +244,21 @@ def test_frozen_classes_compare_by_value_and_type() -> None:
         hash(curve)
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class Bundle(FrozenArrays):
+    curves: tuple[Floats, ...]
+
+
+@pytest.mark.parametrize("copied", COPIES)
+def test_tuples_of_arrays_are_frozen_and_compared_too(copied: Callable[[Any], Any]) -> None:
+    bundle = Bundle((np.array([1.0, np.nan]), np.zeros(3)))
+    twin = copied(bundle)
+    assert twin == bundle
+    assert not any(curve.flags.writeable for each in (bundle, twin) for curve in each.curves)
+    assert bundle != Bundle((np.array([1.0, np.nan]), np.ones(3)))
+    assert bundle != Bundle((np.array([1.0, np.nan]),))
+
+
 def test_frozen_classes_print_short() -> None:
     assert repr(Curve(np.zeros(2), "c")) == "Curve(points=array([0., 0.]), name='c')"
     assert repr(Curve(np.zeros(500), "c")) == "Curve(points=an array of shape (500,), name='c')"

@@ -48,6 +48,8 @@ class FrozenArrays:
         for name, value in self.__dict__.items():
             if isinstance(value, np.ndarray):
                 self.__dict__[name] = frozen(value)
+            elif isinstance(value, tuple) and any(isinstance(each, np.ndarray) for each in value):
+                self.__dict__[name] = tuple(frozen(e) if isinstance(e, np.ndarray) else e for e in value)
 
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)
@@ -68,6 +70,8 @@ class FrozenArrays:
 def _same(first: object, second: object) -> bool:
     if isinstance(first, np.ndarray) and isinstance(second, np.ndarray):
         return np.array_equal(first, second, equal_nan=True)
+    if isinstance(first, tuple) and isinstance(second, tuple):
+        return len(first) == len(second) and all(map(_same, first, second))
     return type(first) is type(second) and bool(first == second)
 
 

@@ -1,43 +1,10 @@
-"""The flow of any scale: what moves, what stands still, and the path in between."""
+"""The flow of any scale: the path between its knots."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from shallowflow.kernels import log_flow
-
-
-def classified(
-    rho: list[float], g: list[list[float]], targets: list[float], tiny: float = 1e-10
-) -> tuple[int, list[float], list[bool], list[bool]]:
-    n, m = len(targets), len(rho)
-    residual, fixed, live = np.empty(n), np.empty(n, np.bool_), np.empty(m, np.bool_)
-    moving = log_flow.classify(
-        np.array(rho), np.array(g), np.ones(m), np.array(targets), tiny, residual, fixed, live
-    )
-    return moving, residual.tolist(), fixed.tolist(), live.tolist()
-
-
-def test_points_of_small_neurons_are_untouched() -> None:
-    assert classified([-900.0], [[0.6, 0.8]], [1.0, 2.0]) == (0, [1.0, 2.0], [True, True], [False])
-
-
-def test_a_growing_neuron_makes_its_points_move() -> None:
-    moving, residual, fixed, live = classified([-2.0, -900.0], [[0.6, 0.0], [0.6, 0.8]], [1.0, 2.0])
-    assert (moving, fixed, live) == (1, [False, True], [True, True])
-    np.testing.assert_allclose(residual, [1.0 - 0.6 * np.exp(-4.0), 2.0], rtol=1e-15)
-
-
-def test_a_fitted_neuron_settles_its_points() -> None:
-    assert classified([0.0], [[1.0]], [1.0]) == (0, [0.0], [True], [False])
-
-
-def test_a_fitted_point_moves_again_when_a_growing_neuron_can_disturb_it() -> None:
-    """The second neuron grows on its own point and holds a share of the first one's."""
-    disturbed = classified([0.0, -4.0], [[1.0, 0.0], [1e-7, 0.9]], [1.0 + 1e-7 * np.exp(-8.0), 2.0])
-    assert disturbed[2:] == ([False, False], [True, True])
-    aside = classified([0.0, -4.0], [[1.0, 0.0], [1e-13, 0.9]], [1.0, 2.0])
-    assert aside[2:] == ([True, False], [False, True])
 
 
 def test_a_replayed_step_meets_the_next_knot_and_lies_in_between() -> None:
@@ -49,7 +16,7 @@ def test_a_replayed_step_meets_the_next_knot_and_lies_in_between() -> None:
     signs, targets, rho = np.array([1.0, -1.0, 1.0, -1.0, 1.0]), rng.standard_normal(n), np.full(m, -300.0)
     problem = signs, targets, 1.0 / n
     before = (0.0, rho.copy(), g.copy())
-    status, *_, times, rhos, gs, _, _, counts = log_flow.integrate(
+    (status, _, _), (times, rhos, gs), _, counts = log_flow.integrate(
         rho, g, *problem, 0.0, 20_000.0, 0.0, tolerance, 1e-12, 400
     )
     assert status == log_flow.DONE

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import shallowflow as sf
-from shallowflow.dynamics.limits.saddle_to_saddle import jump_process
+from shallowflow.dynamics.limits.jump_process import jump_process
 from shallowflow.landscape.orthonormal import (
     first_of_kind,
     mask_failure_bound,

@@ -6,19 +6,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from numpy.typing import NDArray
-
 from shallowflow.arrays import Floats, positive
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics import group_storage
+from shallowflow.dynamics.array_file import Arrays, Header, check_shape
 from shallowflow.dynamics.group_path import GroupPath
 from shallowflow.dynamics.path import Path, Polynomials, Snapshots, flatten
 from shallowflow.dynamics.replayed import Replayed
 from shallowflow.errors import FileFormatError
 from shallowflow.models.networks import LogScaledNetwork, Network
-
-Header = dict[str, Any]
-Arrays = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)
@@ -34,12 +30,6 @@ class PathFormat:
     first: Callable[[Arrays], Floats]
     assembled: Callable[[Network, Header, Arrays], Path]
     integers: frozenset[str] = frozenset()
-
-
-def check_shape(name: str, array: NDArray[Any], shape: tuple[int, ...]) -> None:
-    """Refuse an array of another shape."""
-    if array.shape != shape:
-        raise FileFormatError(f"{name} has shape {array.shape} instead of {shape}")
 
 
 def _snapshots(template: Network, header: Header, arrays: Arrays) -> Snapshots:

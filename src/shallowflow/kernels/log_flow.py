@@ -1,98 +1,108 @@
 """Gradient flow of a ReLU network on orthonormal data, at any scale: plateaus leapt, jumps stepped.
 
 Neuron j is kept as ρ_j = ln|a_j| and g_jk = ⟨w_j, x_k⟩/|a_j| on its active points (g_jk > 0; a coordinate
-that reaches 0 never moves again and is set to 0). Neurons meet only in the residuals r_k = y_k − Σ_j s_j
-e^{2ρ_j} g_jk, and most residuals stand still most of the time. Every point is one of
-
-- untouched: all neurons active on it are small, e^{2ρ_j} < tiny·min|y|, so that r_k = y_k;
-- settled: |r_k| ≤ tiny·max|y|, and no neuron that still grows can disturb it: r_k = 0. A growing neuron j
-  cannot if it is small, or if its share stays negligible at its largest possible norm A, |f_jk| A ≤
-  tiny·max|y| (f_jk is constant while r_k = 0);
-- moving: all others.
-
-A neuron without a moving point is alone with frozen residuals and follows the closed form of ``log_leap``;
-the others are *live* and advance by the explicit step of ``log_step``. With no moving point at all, the whole
-network leaps until the next small neuron stops being small: a plateau costs one leap whatever ln(1/α).
-Settled points of past jumps leave the system, and with them its stiffness; what remains is stable for h·λ ≤ 4
-with λ ≤ 2·rate·Σ_live e^{2ρ_j}, the bound on the curvature of the live part. All of this depends on the state
-alone, so that any moment between two knots is found by one shorter step from the first of them (``replay``).
+that reaches 0 never moves again and is set to 0). Neurons meet only in the residuals; ``log_classes`` says
+which of these move. A neuron without a moving point is alone with frozen residuals and follows the closed
+form of ``log_leap``; the others are *live* and advance by the explicit step of ``log_step``, its length
+chosen in ``log_adaptive``. With no moving point at all, the whole network leaps until the next small neuron
+stops being small: a plateau costs one leap whatever ln(1/α). Settled points of past jumps leave the system,
+and with them its stiffness. All of this depends on the state alone, so that any moment between two knots is
+found by one shorter step from the first of them (``replay``).
 """
 
 import numpy as np
 from numba import njit
 
+from shallowflow.kernels.log_adaptive import adaptive_step
+from shallowflow.kernels.log_classes import classify, small_log_norm
 from shallowflow.kernels.log_leap import FloatArray, IntArray, leap
-from shallowflow.kernels.log_step import STAGES, BoolArray, error_norm, step, velocity
+from shallowflow.kernels.log_step import STAGES, BoolArray, step, velocity
 
 OUT_OF_ROOM, DONE, STALLED, NOT_FINITE = 0, 1, 2, 3
-STABLE = 4.0
-LOCATIONS = 60
 
 
 @njit(cache=True)
-def small_log_norm(targets: FloatArray, tiny: float) -> float:
-    """Return the ρ below which a neuron is small: e^{2ρ} = tiny·(smallest non-zero |y_k|)."""
-    smallest = np.inf
-    for y in targets:
-        if y != 0.0:
-            smallest = min(smallest, abs(y))
-    return 0.5 * np.log(tiny * smallest) if smallest < np.inf else 0.0
-
-
-@njit(cache=True)
-def classify(
+def integrate(
     rho: FloatArray,
     g: FloatArray,
     signs: FloatArray,
     targets: FloatArray,
+    rate: float,
+    time: float,
+    until: float,
+    h: float,
+    tolerance: float,
     tiny: float,
-    residual: FloatArray,
-    fixed: BoolArray,
-    live: BoolArray,
-) -> int:
-    """Decide which points move (return their number) and which neurons are live; fill ``residual``."""
+    capacity: int,
+) -> tuple[
+    tuple[int, float, float],
+    tuple[FloatArray, FloatArray, FloatArray],
+    tuple[FloatArray, IntArray],
+    IntArray,
+]:
+    """Advance (ρ, g), in place, to `until` or for `capacity` knots.
+
+    Returns (status, time, next h); knots: times (K,), ρ (K, m), g (K, m, n); events: times (E,), neuron and
+    point (E, 2); counts: leaps, steps, rejected steps, shortened steps.
+    """
     m, n = g.shape
-    small = small_log_norm(targets, tiny)
-    weights = np.exp(2.0 * rho)
-    bound = tiny * np.max(np.abs(targets))
-    largest = 2.0 * np.sqrt(np.sqrt(np.sum(targets * targets)))
-    settled = np.zeros(n, np.bool_)
-    for k in range(n):
-        touched, value = False, targets[k]
-        for j in range(m):
-            if g[j, k] > 0.0:
-                touched = touched or rho[j] >= small
-                value -= signs[j] * weights[j] * g[j, k]
-        settled[k] = touched and abs(value) <= bound
-        fixed[k] = settled[k] or not touched
-        residual[k] = 0.0 if settled[k] else (value if touched else targets[k])
-    changed = True
-    while changed:
-        changed = False
-        for j in range(m):
-            if rho[j] < small:
-                continue
-            grows = False
-            for k in range(n):
-                grows = grows or (g[j, k] > 0.0 and not settled[k] and residual[k] != 0.0)
-            if grows:
-                share = np.exp(rho[j]) * largest
-                for k in range(n):
-                    if settled[k] and g[j, k] * share > bound:
-                        settled[k], fixed[k], changed = False, False, True
-                        value = targets[k]
-                        for i in range(m):
-                            if g[i, k] > 0.0:
-                                value -= signs[i] * weights[i] * g[i, k]
-                        residual[k] = value
-    moving = 0
-    for k in range(n):
-        moving += 0 if fixed[k] else 1
-    for j in range(m):
-        live[j] = False
-        for k in range(n):
-            live[j] = live[j] or (g[j, k] > 0.0 and not fixed[k])
-    return moving
+    times, path_rho, path_g = np.empty(capacity), np.empty((capacity, m)), np.empty((capacity, m, n))
+    event_times, events, died = np.empty(m * n), np.empty((m * n, 2), np.int64), 0
+    counts, residual, work = np.zeros(4, np.int64), np.empty(n), np.empty(n)
+    fixed, live = np.empty(n, np.bool_), np.empty(m, np.bool_)
+    small, status, knots = small_log_norm(targets, tiny), OUT_OF_ROOM, 0
+    while knots < capacity:
+        if time >= until:
+            status = DONE
+            break
+        moving = classify(rho, g, signs, targets, tiny, residual, fixed, live)
+        longest, risen = _horizon(rho, g, signs, residual, rate, live, small, until - time)
+        made = longest
+        index, state, on, sign = _pack(rho, g, signs, live)
+        if moving > 0:
+            made, h, rejected = adaptive_step(
+                state, on, sign, targets, residual, fixed, rate, h, longest, tolerance, work
+            )
+            counts[2] += rejected
+        counts[1 if moving > 0 else 0] += 1
+        if made <= 0.0:
+            status = STALLED if made == 0.0 else NOT_FINITE
+            break
+        died = _leap_others(rho, g, signs, residual, rate, live, made, time, event_times, events, died)
+        if risen >= 0 and made == longest:
+            rho[risen] = max(rho[risen], small)
+        time = until if made == until - time else time + made
+        before = died
+        died = _unpack(rho, g, index, state, on, time, event_times, events, died)
+        counts[3] += 1 if died > before else 0
+        times[knots], path_rho[knots], path_g[knots] = time, rho, g
+        knots += 1
+    path = times[:knots], path_rho[:knots], path_g[:knots]
+    return (status, time, h), path, (event_times[:died], events[:died]), counts
+
+
+@njit(cache=True)
+def replay(
+    rho: FloatArray,
+    g: FloatArray,
+    signs: FloatArray,
+    targets: FloatArray,
+    rate: float,
+    h: float,
+    tiny: float,
+) -> None:
+    """Move (ρ, g), a knot, in place by h, at most up to the next knot: one step of the same kind."""
+    m, n = g.shape
+    residual, work = np.empty(n), np.empty(n)
+    event_times, events = np.empty(m * n), np.empty((m * n, 2), np.int64)
+    fixed, live = np.empty(n, np.bool_), np.empty(m, np.bool_)
+    if classify(rho, g, signs, targets, tiny, residual, fixed, live) > 0:
+        index, state, on, sign = _pack(rho, g, signs, live)
+        stages, new = np.empty((STAGES + 1, *state.shape)), np.empty_like(state)
+        velocity(state, on, sign, targets, residual, fixed, rate, work, stages[0])
+        step(state, on, sign, targets, residual, fixed, rate, h, work, stages, new)
+        _unpack(rho, g, index, new, on, h, event_times, events, 0)
+    _leap_others(rho, g, signs, residual, rate, live, h, 0.0, event_times, events, 0)
 
 
 @njit(cache=True)
@@ -112,60 +122,27 @@ def _pack(
 
 
 @njit(cache=True)
-def _lowest(state: FloatArray, on: BoolArray) -> float:
-    """Return the smallest active coordinate."""
-    low = np.inf
-    for j in range(on.shape[0]):
-        for k in range(on.shape[1]):
-            if on[j, k]:
-                low = min(low, state[j, k + 1])
-    return low
-
-
-@njit(cache=True)
-def _shorten(
+def _unpack(
+    rho: FloatArray,
+    g: FloatArray,
+    index: IntArray,
     state: FloatArray,
     on: BoolArray,
-    sign: FloatArray,
-    targets: FloatArray,
-    residual: FloatArray,
-    fixed: BoolArray,
-    rate: float,
-    h: float,
-    slack: float,
-    work: FloatArray,
-    stages: FloatArray,
-    new: FloatArray,
-) -> float:
-    """Shorten a step that took coordinates below −slack: the first of them ends in [−slack, slack]."""
-    low_h, high_h = 0.0, h
-    low, high = state.copy(), new.copy()
-    for trial in range(LOCATIONS):
-        chosen = high_h
-        for j in range(on.shape[0]):
-            for k in range(on.shape[1]):
-                if on[j, k] and high[j, k + 1] < -slack:
-                    share = low[j, k + 1] / (low[j, k + 1] - high[j, k + 1])
-                    chosen = min(chosen, low_h + share * (high_h - low_h))
-        if trial % 3 == 2:
-            chosen = 0.5 * (low_h + high_h)
-        step(state, on, sign, targets, residual, fixed, rate, chosen, work, stages, new)
-        if _lowest(new, on) < -slack:
-            high_h = chosen
-            high[:] = new
-            continue
-        near = False
-        for j in range(on.shape[0]):
-            for k in range(on.shape[1]):
-                if on[j, k] and high[j, k + 1] < -slack and new[j, k + 1] <= slack:
-                    near = True
-                    new[j, k + 1] = 0.0
-        if near:
-            return chosen
-        low_h = chosen
-        low[:] = new
-    step(state, on, sign, targets, residual, fixed, rate, high_h, work, stages, new)
-    return high_h
+    time: float,
+    event_times: FloatArray,
+    events: IntArray,
+    count: int,
+) -> int:
+    """Write the state of the live neurons back; append coordinates that died, return their number so far."""
+    for i in range(len(index)):
+        j = index[i]
+        rho[j] = state[i, 0]
+        for k in range(g.shape[1]):
+            if on[i, k] and state[i, k + 1] <= 0.0:
+                event_times[count], events[count, 0], events[count, 1] = time, j, k
+                count += 1
+            g[j, k] = max(state[i, k + 1], 0.0) if on[i, k] else 0.0
+    return count
 
 
 @njit(cache=True)
@@ -216,157 +193,3 @@ def _horizon(
             if reached >= small and taken < longest:
                 longest, which = taken, j
     return longest, which
-
-
-@njit(cache=True)
-def integrate(
-    rho: FloatArray,
-    g: FloatArray,
-    signs: FloatArray,
-    targets: FloatArray,
-    rate: float,
-    time: float,
-    until: float,
-    h: float,
-    tolerance: float,
-    tiny: float,
-    capacity: int,
-) -> tuple[int, float, float, FloatArray, FloatArray, FloatArray, FloatArray, IntArray, IntArray]:
-    """Advance (ρ, g), in place, to `until` or for `capacity` knots.
-
-    Returns (status, time, next h, knot times (K,), ρ (K, m), g (K, m, n), event times, events (E, 2): neuron
-    and point, counts: leaps, steps, rejected steps, shortened steps).
-    """
-    m, n = g.shape
-    knot_times, knot_rho, knot_g = np.empty(capacity), np.empty((capacity, m)), np.empty((capacity, m, n))
-    event_times, events, died = np.empty(m * n), np.empty((m * n, 2), np.int64), 0
-    counts = np.zeros(4, np.int64)
-    residual, work = np.empty(n), np.empty(n)
-    fixed, live = np.empty(n, np.bool_), np.empty(m, np.bool_)
-    small = small_log_norm(targets, tiny)
-    status, knots = OUT_OF_ROOM, 0
-    while knots < capacity:
-        if time >= until:
-            status = DONE
-            break
-        moving = classify(rho, g, signs, targets, tiny, residual, fixed, live)
-        longest, risen = _horizon(rho, g, signs, residual, rate, live, small, until - time)
-        made = longest
-        if moving == 0:
-            counts[0] += 1
-        else:
-            index, state, on, sign = _pack(rho, g, signs, live)
-            made, h, rejected = _adaptive_step(
-                state, on, sign, targets, residual, fixed, rate, h, longest, tolerance, work
-            )
-            counts[1] += 1
-            counts[2] += rejected
-            if made <= 0.0:
-                status = STALLED if made == 0.0 else NOT_FINITE
-                break
-        died = _leap_others(rho, g, signs, residual, rate, live, made, time, event_times, events, died)
-        if risen >= 0 and made == longest:
-            rho[risen] = max(rho[risen], small)
-        time = until if made == until - time else time + made
-        if moving > 0:
-            before = died
-            for i in range(len(index)):
-                j = index[i]
-                rho[j] = state[i, 0]
-                for k in range(n):
-                    if on[i, k] and state[i, k + 1] <= 0.0:
-                        event_times[died], events[died, 0], events[died, 1] = time, j, k
-                        died += 1
-                    g[j, k] = max(state[i, k + 1], 0.0) if on[i, k] else 0.0
-            counts[3] += 1 if died > before else 0
-        knot_times[knots] = time
-        knot_rho[knots] = rho
-        knot_g[knots] = g
-        knots += 1
-    return (
-        status,
-        time,
-        h,
-        knot_times[:knots],
-        knot_rho[:knots],
-        knot_g[:knots],
-        event_times[:died],
-        events[:died],
-        counts,
-    )
-
-
-@njit(cache=True)
-def _adaptive_step(
-    state: FloatArray,
-    on: BoolArray,
-    sign: FloatArray,
-    targets: FloatArray,
-    residual: FloatArray,
-    fixed: BoolArray,
-    rate: float,
-    h: float,
-    longest: float,
-    tolerance: float,
-    work: FloatArray,
-) -> tuple[float, float, int]:
-    """Make one accepted step, at most `longest`; return (its length, the next h, rejections).
-
-    The state is overwritten by the end of the step. A length of 0 means that no step was found, −1 that
-    the state is not finite.
-    """
-    stages = np.empty((STAGES + 1, *state.shape))
-    new = np.empty_like(state)
-    velocity(state, on, sign, targets, residual, fixed, rate, work, stages[0])
-    curvature = 2.0 * rate * np.sum(np.exp(2.0 * state[:, 0]))
-    cap = STABLE / curvature if curvature > 0.0 else np.inf
-    if h <= 0.0:
-        h = 0.1 / max(np.max(np.abs(stages[0])), curvature)
-    shortest, rejected = 1e-15 * longest, 0
-    while True:
-        tried = min(h, cap, longest)
-        step(state, on, sign, targets, residual, fixed, rate, tried, work, stages, new)
-        error = error_norm(stages, tried, tolerance)
-        if not np.isfinite(error):
-            error = 1e10
-        if error <= 1.0:
-            break
-        rejected += 1
-        h = tried * max(0.2, 0.9 * error**-0.125)
-        if h <= shortest:
-            return (0.0 if np.isfinite(np.sum(state)) else -1.0), h, rejected
-    grown = tried * (5.0 if error == 0.0 else min(5.0, max(0.2, 0.9 * error**-0.125)))
-    # A step cut short by an end or an event says nothing against the longer one that was planned.
-    h = max(grown, h) if tried < h else grown
-    if _lowest(new, on) < -tolerance:
-        tried = _shorten(state, on, sign, targets, residual, fixed, rate, tried, tolerance, work, stages, new)
-    state[:] = new
-    return tried, h, rejected
-
-
-@njit(cache=True)
-def replay(
-    rho: FloatArray,
-    g: FloatArray,
-    signs: FloatArray,
-    targets: FloatArray,
-    rate: float,
-    h: float,
-    tiny: float,
-) -> None:
-    """Move (ρ, g), a knot, in place by h, at most up to the next knot: one step of the same kind."""
-    m, n = g.shape
-    residual, work = np.empty(n), np.empty(n)
-    fixed, live = np.empty(n, np.bool_), np.empty(m, np.bool_)
-    if classify(rho, g, signs, targets, tiny, residual, fixed, live) > 0:
-        index, state, on, sign = _pack(rho, g, signs, live)
-        stages, new = np.empty((STAGES + 1, *state.shape)), np.empty_like(state)
-        velocity(state, on, sign, targets, residual, fixed, rate, work, stages[0])
-        step(state, on, sign, targets, residual, fixed, rate, h, work, stages, new)
-        for i in range(len(index)):
-            rho[index[i]] = new[i, 0]
-            for k in range(n):
-                g[index[i], k] = max(new[i, k + 1], 0.0) if on[i, k] else 0.0
-    _leap_others(
-        rho, g, signs, residual, rate, live, h, 0.0, np.empty(m * n), np.empty((m * n, 2), np.int64), 0
-    )

@@ -12,6 +12,12 @@ from shallowflow.models.networks import LogScaledNetwork, ReLUNetwork
 
 HALVING_RATIO = 1.0 + np.sqrt(2.0)
 """Limit of ‖θ_∞‖²/‖θ_*‖² for equal labels if every jump fits half of what is left: Σ_k 2^{−(k+1)/2}."""
+SHARED_RATIO = np.sqrt(2.0)
+"""‖θ‖²/‖θ_*‖² if many neurons of a sign grow at one rate and fit its points together.
+
+Each of m neurons is active on a random half M_j of the points of its sign, so that a point has m/2 of them
+and |a_j| w_j = (2/m) Σ_{k ∈ M_j} |y_k| x_k. With q = Σ y_k² this is a_j² = ‖w_j‖² = (2/m) √(q/2), and ‖θ‖²
+sums to 2√(2q) where the minimum is 2√q. Neurons active on a part p of q instead of ½ give 1/√p."""
 
 
 def squared_norm(network: ReLUNetwork | LogScaledNetwork) -> float:

@@ -16,6 +16,7 @@ from shallowflow.models.networks import LogScaledNetwork, ReLUNetwork
 EXACT_UP_TO = 1024
 PROBES = 8
 ORTHONORMAL = 1e-10
+"""Inputs count as orthonormal if no inner product is wrong by more."""
 
 
 def orthonormality(inputs: Floats) -> float:

@@ -99,6 +99,21 @@ def test_a_full_memory_ends_the_run_with_advice() -> None:
     assert trajectory.outcome.status == "memory"
 
 
+def test_knots_that_no_one_asked_for_take_no_memory() -> None:
+    """The limit is that of the networks asked for; the run has many more knots."""
+    network, data = random_problem(30, 10, 2, log_scale=SMALL)
+    numbers = sum(values.size for values in network.parameters.values())
+    few = 8 * 3 * numbers
+    for record in (
+        sf.Record.at([5e3, 1e4], max_bytes=few),
+        sf.Record.every(1, networks=False, max_bytes=few),
+    ):
+        trajectory = sf.gradient_flow(network, data, until=1e4, tolerance=1e-10, record=record)
+        assert trajectory.outcome.status == "completed"
+        assert int(trajectory.statistics["steps"]) > 50
+        assert trajectory.final == sf.gradient_flow(network, data, until=1e4, tolerance=1e-10).final
+
+
 def test_wrong_problems_are_refused() -> None:
     network, data = random_problem(4, 3, 0, log_scale=-20.0, extra=0)
     with pytest.raises(sf.InvalidInputError, match="needs orthonormal inputs, got inner products wrong by"):

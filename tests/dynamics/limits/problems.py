@@ -11,7 +11,11 @@ import shallowflow as sf
 
 @dataclass(frozen=True)
 class Comparison:
-    """A flow from α = e^{−acceleration} beside Algorithm 1: errors in accelerated time and in parameters."""
+    """A flow from α = e^{−acceleration} beside Algorithm 1: errors in accelerated time and in parameters.
+
+    same_jumps: the neurons and points of Algorithm 1, in the order of the times predicted to first order: two
+    jumps that share no point may change places until ln(1/α) × their distance exceeds what their C differ by.
+    """
 
     acceleration: float
     gap: float
@@ -23,10 +27,10 @@ class Comparison:
 
 
 def problem(seed: int, log_scale: float) -> tuple[sf.LogScaledNetwork, sf.Dataset]:
-    """n in 4..64 labels of both signs, m in 4..30 neurons."""
+    """n in 4..64 labels of both signs, m in 4..30 neurons; data and start are drawn independently."""
     rng = np.random.default_rng(1000 + seed)
     size, width = int(rng.integers(4, 65)), int(rng.integers(4, 31))
-    data = sf.data.GENERATORS["orthonormal"](size, seed=seed)
+    data = sf.data.GENERATORS["orthonormal"](size, seed=2000 + seed)
     return sf.initialize.log_scaled(width, size, log_scale=log_scale, seed=seed), data
 
 
@@ -42,8 +46,9 @@ def compare(seed: int, digits: int) -> Comparison:
     assert flow.outcome.ok
     found = sf.jumps(flow, data)
     neurons = process.groups[found.neurons]
-    same = np.array_equal(neurons, limit.neurons) and all(
-        np.array_equal(mine, theirs) for mine, theirs in zip(found.fitted, process.fitted, strict=True)
+    order = np.argsort(limit.predicted_times(acceleration), kind="stable")
+    same = np.array_equal(neurons, limit.neurons[order]) and all(
+        np.array_equal(points, process.fitted[i]) for points, i in zip(found.fitted, order, strict=True)
     )
     error = corrected = np.nan
     if set(neurons) == set(limit.neurons) and len(neurons) == len(limit.neurons):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 import shallowflow as sf
 from shallowflow.arrays import Bools, Floats
-from shallowflow.dynamics.limits.saddle_to_saddle import jump_process
+from shallowflow.dynamics.limits.jump_process import jump_process
 from tests.dynamics.limits.problems import Comparison, compare
 
 ENOUGH = 16.0
@@ -183,14 +184,19 @@ def test_a_hundred_thousand_points() -> None:
 
 
 def judge(runs: list[list[Comparison]]) -> list[float]:
-    """Check what must hold of every problem; return the slopes of time error against ln(1/α)."""
+    """Check what must hold of every problem; return the slopes of time error against ln(1/α).
+
+    Once gap × ln(1/α) is large: order, fitted sets and parameters. The first-order correction needs neurons
+    that settle between jumps besides; where they do not, it has been seen to leave a tenth of the error.
+    """
     slopes = []
     for problem in runs:
         for run in problem:
             if run.gap * run.acceleration >= ENOUGH:
+                assert run.same_jumps
                 assert run.parameter_error < 1e-6
                 if run.settling * run.acceleration >= ENOUGH:
-                    assert run.corrected_error < 1e-2 * run.time_error
+                    assert run.corrected_error < 1e-4 * run.time_error
         errors = np.array([run.time_error for run in problem])
         if np.isfinite(errors).all():
             ln = np.log([run.acceleration for run in problem])
@@ -207,23 +213,35 @@ def test_the_flow_tends_to_the_limit() -> None:
 @pytest.mark.slow
 def test_the_flow_tends_to_the_limit_on_200_problems() -> None:
     scales = (30, 100, 300, 1000, 3000)
-    slopes = judge([[compare(seed, digits) for digits in scales] for seed in range(200)])
+    runs = [[compare(seed, digits) for digits in scales] for seed in range(200)]
+    slopes = judge(runs)
     low, middle, high = np.percentile(slopes, [10, 50, 90])
-    print(f"slopes of {len(slopes)} problems: median {middle:.4f}, 10–90 % [{low:.3f}, {high:.3f}]")
     assert len(slopes) > 150
     assert middle == pytest.approx(-1.0, abs=0.02)
     assert low > -1.15
     assert high < -0.85
+    exponents = [exponent / a.gap for run in runs for a, b in pairwise(run) for exponent in falling(a, b)]
+    low, middle, high = np.percentile(exponents, [10, 50, 90])
+    assert len(exponents) > 150
+    assert middle == pytest.approx(1.0, abs=0.02)
+    assert low > 0.9
+    assert high < 1.1
+
+
+def falling(first: Comparison, second: Comparison) -> list[float]:
+    """The exponent of α in the error of the parameters, if it is small and above rounding at both scales."""
+    if not 1e-9 < second.parameter_error < first.parameter_error < 0.1:
+        return []
+    fall = np.log(first.parameter_error / second.parameter_error)
+    return [float(fall / (second.acceleration - first.acceleration))]
 
 
 def test_parameters_err_by_the_power_of_the_gap() -> None:
     """ln(error) falls with ln(1/α) at the slope −gap: measured where error is neither large nor rounding."""
-    for seed, digits in ((8, (50, 100)), (13, (3000, 6000)), (16, (500, 1000))):
-        first, second = (compare(seed, d) for d in digits)
-        assert 1e-9 < second.parameter_error < first.parameter_error < 0.3
-        fall = np.log(first.parameter_error / second.parameter_error)
-        exponent = fall / (second.acceleration - first.acceleration)
-        assert exponent == pytest.approx(first.gap, rel=0.1)
+    pairs = [(compare(seed, 100), compare(seed, 300)) for seed in range(12)]
+    exponents = [exponent / first.gap for first, second in pairs for exponent in falling(first, second)]
+    assert len(exponents) >= 3
+    assert np.median(exponents) == pytest.approx(1.0, abs=0.05)
 
 
 def test_scales_that_are_far_apart_leave_every_group_its_shares() -> None:

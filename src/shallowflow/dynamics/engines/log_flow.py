@@ -12,9 +12,9 @@ from shallowflow.arrays import Floats, Ints, shown
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.driver import Progress
 from shallowflow.dynamics.outcome import Event, Outcome
-from shallowflow.dynamics.path import Path, flatten, snapshots
 from shallowflow.dynamics.record import Record
 from shallowflow.dynamics.replayed import Replayed
+from shallowflow.dynamics.replayed_recorder import ReplayedRecorder
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.orthonormal import check_orthonormal, mask_matrix, neuron_signs
@@ -47,8 +47,6 @@ class LogFlow:
         rho = network.log_scales + np.log(size)
         g = np.maximum(network.preactivations(dataset.inputs) / size[:, None], 0.0)
         self._rho, self._g = np.ascontiguousarray(rho), np.ascontiguousarray(g)
-        self._times: list[Floats] = [np.zeros(1)]
-        self._values: list[Floats] = [_states(rho[None], g[None])]
         self._events: list[tuple[Floats, Ints]] = []
         self._counts = np.zeros(4, np.int64)
 
@@ -56,30 +54,25 @@ class LogFlow:
         """Follow the flow to `until` and keep what the record asks for."""
         from shallowflow.kernels import log_flow as kernel
 
-        time, step, status, held = 0.0, 0.0, kernel.OUT_OF_ROOM, 0
+        tiny = SLACK * self._tolerance
+        data = self._dataset.inputs, self._dataset.targets
+        start = Replayed(
+            self._network, np.zeros(1), _states(self._rho[None], self._g[None]), *data, self._rate, tiny
+        )
+        recorder = ReplayedRecorder(start, self._loss, record, until)
+        time, step, status = 0.0, 0.0, kernel.OUT_OF_ROOM
         capacity = max(8, min(256, NUMBERS_AT_ONCE // self._g.size))
-        while status == kernel.OUT_OF_ROOM and held <= record.max_bytes:
-            status, time, step, times, rho, g, event_times, events, counts = kernel.integrate(
-                self._rho,
-                self._g,
-                self._signs,
-                self._targets,
-                self._rate,
-                time,
-                until,
-                step,
-                self._tolerance,
-                SLACK * self._tolerance,
-                capacity,
+        problem = self._rho, self._g, self._signs, self._targets, self._rate
+        while status == kernel.OUT_OF_ROOM and not recorder.full:
+            (status, time, step), (times, rho, g), events, counts = kernel.integrate(
+                *problem, time, until, step, self._tolerance, tiny, capacity
             )
-            self._times.append(times)
-            self._values.append(_states(rho, g))
-            self._events.append((event_times, events))
+            recorder.add(times, _states(rho, g))
+            self._events.append(events)
             self._counts += counts
-            held += self._values[-1].nbytes
             if progress:
                 progress(time / until)
-        return self._trajectory(self._outcome(status, kernel, time, until), record, until)
+        return self._trajectory(recorder, self._outcome(status, kernel, time, until), record.max_events)
 
     def _outcome(self, status: int, kernel: object, time: float, until: float) -> Outcome:
         codes = {name: getattr(kernel, name) for name in ("OUT_OF_ROOM", "STALLED", "NOT_FINITE")}
@@ -106,17 +99,7 @@ class LogFlow:
             "a wider network, or another seed, to fit them.",
         )
 
-    def _trajectory(self, outcome: Outcome, record: Record, until: float) -> Trajectory:
-        path = Replayed(
-            self._network,
-            np.concatenate(self._times),
-            np.concatenate(self._values),
-            self._dataset.inputs,
-            self._dataset.targets,
-            self._rate,
-            SLACK * self._tolerance,
-        )
-        moments = record.moments(until, first=1e-6 * until)
+    def _trajectory(self, recorder: ReplayedRecorder, outcome: Outcome, max_events: int) -> Trajectory:
         found = [
             Event(float(t), "off", int(j), int(k))
             for times, events in self._events
@@ -125,8 +108,8 @@ class LogFlow:
         found.sort(key=lambda event: event.time)
         leaps, steps, rejected, shortened = (int(c) for c in self._counts)
         return Trajectory(
-            *self._recorded(path, record, moments),
-            tuple(found[: record.max_events]),
+            *recorder.recorded(),
+            tuple(found[:max_events]),
             outcome,
             {
                 "engine": self.name,
@@ -137,36 +120,6 @@ class LogFlow:
                 "events": len(found),
             },
         )
-
-    def _recorded(
-        self, path: Replayed, record: Record, moments: Floats | None
-    ) -> tuple[Floats, Floats, Path]:
-        """Return times, losses and the path that the record asks for."""
-        if moments is None:
-            chosen = np.arange(0, len(path.times), record.interval)
-            if chosen[-1] != len(path.times) - 1:
-                chosen = np.append(chosen, len(path.times) - 1)
-            residuals = path.predictions()[chosen] - path.targets
-            losses = 0.5 * self._loss.weight(len(path.targets)) * np.sum(residuals**2, axis=1)
-            kept: Path = path if record.networks else _ends(path)
-            return path.times[chosen], losses, kept
-        moments = moments[moments <= path.times[-1]]
-        if moments[-1] < path.times[-1]:
-            moments = np.append(moments, path.times[-1])
-        record.check_memory(len(moments), flatten(self._network).size)
-        networks = [path(float(moment)) for moment in moments]
-        losses = np.array(
-            [self._loss.value(net.predict(path.inputs), path.targets) for net in networks], dtype=np.float64
-        )
-        if not record.networks:
-            return moments, losses, _ends(path)
-        values = [flatten(network) for network in networks]
-        return moments, losses, snapshots(self._network, moments.tolist(), values, sparse=False)
-
-
-def _ends(path: Replayed) -> Path:
-    ends = [float(path.times[0]), float(path.times[-1])]
-    return snapshots(path.template, ends, [flatten(path(t)) for t in ends], sparse=True)
 
 
 def _states(rho: Floats, g: Floats) -> Floats:

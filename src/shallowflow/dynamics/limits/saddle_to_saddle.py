@@ -10,6 +10,7 @@ are not fitted yet.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path as FilePath
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,15 +18,15 @@ import numpy as np
 from shallowflow.arrays import Bools, Floats, FrozenArrays, Ints, count, non_negative, positive, shown
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.limits.corrections import jump_corrections, start_offsets
+from shallowflow.dynamics.limits.jump_process import JumpProcess, jump_process
 from shallowflow.dynamics.outcome import Event, Outcome
 from shallowflow.dynamics.problem import check_problem
 from shallowflow.errors import InvalidInputError
+from shallowflow.files import as_path
 from shallowflow.landscape.min_norm import fitting_neuron
 from shallowflow.landscape.orthonormal import (
     check_labels,
     check_orthonormal,
-    checked_mask,
-    first_of_kind,
     mask_matrix,
     neuron_signs,
 )
@@ -34,127 +35,13 @@ from shallowflow.models.networks import LogScaledNetwork, ReLUNetwork
 if TYPE_CHECKING:
     import xarray
 
-TIE = 1e-12
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class JumpProcess(FrozenArrays):
-    """Algorithm 1 without its inputs: J jumps of m neurons on n points.
-
-    jump_times (J,) accelerated; neurons (J,), the first of its kind; fitted: the points of each jump;
-    exponents (J + 1, m): ρ at the start and right after each jump (twins carry their group's, a fitted
-    neuron 0); rates (J + 1, m): dρ/dτ on each plateau; losses (J + 1,); groups (m,): the first neuron with
-    the same mask; ties: jumps whose neuron was not the only one to reach zero; unfitted: points left at the
-    end.
-    """
-
-    jump_times: Floats
-    neurons: Ints
-    fitted: tuple[Ints, ...]
-    exponents: Floats
-    rates: Floats
-    losses: Floats
-    groups: Ints
-    ties: tuple[int, ...]
-    unfitted: Ints
-    squared_norm: float
-
-    @property
-    def interpolates(self) -> bool:
-        """Whether every point is fitted at the end."""
-        return not self.unfitted.size
-
-    @property
-    def gaps(self) -> Floats:
-        """Gap of each jump (J,): |ρ| of the next neuron that shares a point with the one that jumps.
-
-        The flow's parameters differ from the limit's by about α^gap; ∞ where no one shares a point.
-        """
-        found = np.full(len(self.neurons), np.inf)
-        for i, neuron in enumerate(self.neurons):
-            shares = (
-                (self.rates[i + 1] < self.rates[i]) & (self.groups != neuron) & (self.exponents[i + 1] < 0)
-            )
-            if shares.any():
-                found[i] = float(-self.exponents[i + 1][shares].max())
-        return found
-
-    @property
-    def settling(self) -> Floats:
-        """Growth of ρ until the next jump (J,), least of the neurons that turn at a jump and jump later.
-
-        Times ln(1/α) it must be large for the first-order correction: else they are turned again before they
-        have settled. ∞ where no such neuron turns.
-        """
-        found = np.full(len(self.neurons), np.inf)
-        for i, wait in enumerate(np.diff(self.jump_times)):
-            turns = (self.rates[i + 1] < self.rates[i]) & np.isin(self.groups, self.neurons[i + 1 :])
-            if turns.any():
-                found[i] = float(self.rates[i + 1][turns].min() * wait)
-        return found
-
-
-def jump_process(mask: Bools, targets: Floats) -> JumpProcess:
-    """Run Algorithm 1 on a mask matrix (n, m) and labels (n,): O(n·m), whatever the number of jumps.
-
-    γ_j = (1/n) √(Σ_{k ∈ M_j ∩ S} y_k²) over the unfitted points S; the next jump is that of the least
-    −ρ_j/γ_j. For data too large to hold their inputs; else call `saddle_to_saddle`.
-
-    Examples
-    --------
-    >>> process = jump_process(np.array([[True, True], [False, True]]), np.array([3.0, 4.0]))
-    >>> process.jump_times, process.neurons, process.interpolates
-    (array([0.4]), array([1]), True)
-    """
-    targets = checked_mask(mask, targets)
-    n, m = mask.shape
-    groups, squares = first_of_kind(mask), targets**2
-    alive = groups == np.arange(m)
-    left, rows = np.arange(n), mask
-    exponents, now = np.full(m, -1.0), 0.0
-    times, neurons, fitted, ties = list[float](), list[int](), list[Ints](), list[int]()
-    history, rates, losses, norm = [exponents[groups]], list[Floats](), [float(squares.sum()) / (2 * n)], 0.0
-    while True:
-        rate = np.where(alive, np.sqrt(squares[left] @ rows) / n, 0.0)
-        rates.append(rate[groups])
-        if not rate.any():
-            break
-        waits = np.full(m, np.inf)
-        np.divide(-exponents, rate, out=waits, where=rate > 0)
-        j = int(np.argmin(waits))
-        now += float(waits[j])
-        if np.sum(waits - waits[j] <= TIE * max(now, 1e-300)) > 1:
-            ties.append(len(times))
-        exponents = np.minimum(exponents + rate * waits[j], 0.0)
-        exponents[j], alive[j] = 0.0, False
-        now_fitted = rows[:, j]
-        times.append(now)
-        neurons.append(j)
-        fitted.append(left[now_fitted])
-        norm += 2.0 * float(np.sqrt(squares[left[now_fitted]].sum()))
-        left, rows = left[~now_fitted], rows[~now_fitted]
-        history.append(exponents[groups])
-        losses.append(float(squares[left].sum()) / (2 * n))
-    return JumpProcess(
-        np.array(times),
-        np.array(neurons, dtype=np.int64),
-        tuple(fitted),
-        np.array(history),
-        np.array(rates),
-        np.array(losses),
-        groups,
-        tuple(ties),
-        left,
-        norm,
-    )
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SaddleToSaddle(FrozenArrays):
     """The limit process of a network on orthonormal data, piecewise constant in time.
 
-    Read like a `Trajectory` (times, losses, events, outcome, statistics, final, call, `to_xarray`), but its
-    times are accelerated, τ = t/ln(1/α): in units of ln(1/α), where `gradient_flow` has plain t.
+    Read like a `Trajectory` (times, losses, events, outcome, statistics, final, call, `to_xarray`, `save`),
+    but its times are accelerated, τ = t/ln(1/α): in units of ln(1/α), where `gradient_flow` has plain t.
 
     process: jump times, neurons, fitted points, exponents, rates, ties, groups (see `JumpProcess`);
     corrections C (J,): the flow from scale α jumps at τ_i + C_i/ln(1/α), up to terms that vanish faster;
@@ -167,7 +54,11 @@ class SaddleToSaddle(FrozenArrays):
     mask: Bools
     shares: Floats
     corrections: Floats
-    outcome: Outcome
+
+    @property
+    def outcome(self) -> Outcome:
+        """Whether the process ends at an interpolator; if not, which points can never be fitted."""
+        return self.process.outcome
 
     @property
     def jump_times(self) -> Floats:
@@ -210,6 +101,19 @@ class SaddleToSaddle(FrozenArrays):
             "interpolates": int(self.interpolates),
             "squared norm": self.process.squared_norm,
         }
+
+    def save(self, path: str | FilePath) -> None:
+        """Write the process, with its data, to a file, atomically."""
+        from shallowflow.dynamics.limits.saddle_storage import save
+
+        save(self, as_path(path))
+
+    @classmethod
+    def load(cls, path: str | FilePath) -> SaddleToSaddle:
+        """Read what `save` wrote; anything else raises `FileFormatError`."""
+        from shallowflow.dynamics.limits.saddle_storage import load
+
+        return load(as_path(path))
 
     def __repr__(self) -> str:
         return (
@@ -321,7 +225,7 @@ def saddle_to_saddle(network: ReLUNetwork | LogScaledNetwork, dataset: Dataset) 
     corrections = jump_corrections(
         process.neurons, process.fitted, process.rates, together, mask, dataset.targets
     )
-    return SaddleToSaddle(process, dataset, signs, mask, shares, corrections, _outcome(process, mask))
+    return SaddleToSaddle(process, dataset, signs, mask, shares, corrections)
 
 
 def _shared(offsets: Floats, groups: Ints) -> tuple[Floats, Floats]:
@@ -332,16 +236,3 @@ def _shared(offsets: Floats, groups: Ints) -> tuple[Floats, Floats]:
     weights = np.exp(2.0 * (offsets - peaks))
     totals = np.bincount(groups, weights=weights, minlength=len(groups))[groups]
     return weights / totals, peaks + 0.5 * np.log(totals)
-
-
-def _outcome(process: JumpProcess, mask: Bools) -> Outcome:
-    tied = "" if not process.ties else f" Ties (Assumption 4 (ii) fails) at jumps {list(process.ties)}."
-    if process.interpolates:
-        return Outcome("converged", f"interpolates after {len(process.neurons)} jumps.{tied}")
-    lonely = np.flatnonzero(~mask.any(axis=1))
-    return Outcome(
-        "stalled",
-        f"{len(lonely)} points can never be fitted, no neuron of their label's sign is active on them: "
-        f"{shown(lonely.tolist())}.{tied}",
-        "a wider network, or another seed.",
-    )

@@ -1,0 +1,248 @@
+"""Figure 5: the norm of the learned interpolator against the number of points.
+
+Two limits meet here. At a fixed scale α and large n all neurons of a sign grow together: with Gaussian labels
+their rates differ by a part of about √(3/2n) only. They share the points, and the norm is √2 times the
+minimum (`SHARED_RATIO`). At fixed n and α → 0 the fastest neuron is alone, Algorithm 1 applies, and the norm
+tends to 1 + √2 times the minimum as n grows (`HALVING_RATIO`). Between them ln(1/α) is of the order of √n.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from shallowflow.arrays import Floats
+from shallowflow.experiments.experiment import Claim, Experiment, Findings, Progress
+from shallowflow.experiments.figure import Figure, Panel, Series
+from shallowflow.experiments.incremental.crossover import crossing, crossing_claim, crossing_panel
+from shallowflow.experiments.incremental.norms import (
+    Rule,
+    banded,
+    identity,
+    labels,
+    limit_norm,
+    start_of,
+    trained,
+)
+from shallowflow.landscape.min_norm import HALVING_RATIO, SHARED_RATIO, min_squared_norm, norm_constant
+
+TONES = ("sky", "blue", "green", "orange")
+
+
+@dataclass(frozen=True)
+class Norms:
+    """‖θ‖² by number of points: least (S,), Algorithm 1 (S, starts), descent (scales, T, starts).
+
+    Descent runs at the first T sizes, from α = 10^−digits and the first starts; constants: those of Theorem 3
+    at Algorithm 1's end (S,); losses: the largest at the end of a descent, by scale.
+    """
+
+    sizes: Floats
+    digits: tuple[int, ...]
+    least: Floats
+    limits: Floats
+    descents: Floats
+    constants: Floats
+    losses: Floats
+
+    @property
+    def trained(self) -> Floats:
+        """The sizes at which descent runs."""
+        return self.sizes[: self.descents.shape[1]]
+
+    @property
+    def ratios(self) -> Floats:
+        """‖θ‖² of descent over the minimum, (scales, T, starts)."""
+        return self.descents / self.least[: len(self.trained), None]
+
+
+def run_fig5(parameters: Mapping[str, Any], progress: Progress) -> Findings:
+    """‖θ‖² against n: descent from several scales, Algorithm 1, and the minimum."""
+    norms = _norms(parameters, lambda fraction, doing: progress(0.8 * fraction, doing))
+    crossings = []
+    for i, size in enumerate(parameters["crossing_sizes"]):
+        progress(0.8 + 0.2 * i / len(parameters["crossing_sizes"]), f"flow, n = {size}")
+        at = int(np.flatnonzero(norms.sizes == size)[0])
+        crossings.append(crossing(size, norms.descents[:, at], norms.limits[at], parameters))
+    figure = Figure(
+        "fig5",
+        "The learned interpolator's squared norm grows like √n",
+        (_norm_panel(norms), _ratio_panel(norms), crossing_panel(crossings)),
+        "Mean over starts, bands from smallest to largest. Width ⌈4 ln(n/0.01)⌉, Gaussian labels; descent "
+        f"has rate {parameters['step']:g} and ends at a loss below {parameters['stop_below']:g}. Right: the "
+        "share of the way from the norm at the largest α to that of Algorithm 1, by descent and, from "
+        f"α = 10^−{parameters['flow_digits'][0]} on, by the flow.",
+        columns=3,
+    )
+    return Findings((figure,), (*_slope_claims(norms), *_norm_claims(norms), crossing_claim(crossings)))
+
+
+def _norms(parameters: Mapping[str, Any], progress: Progress) -> Norms:
+    sizes, digits = parameters["sizes"], parameters["digits"]
+    rule = Rule(parameters["step"], parameters["epochs"], parameters["stop_below"])
+    least, limits, constants = list[float](), list[list[float]](), list[float]()
+    descents, losses = list[Floats](), np.zeros(len(digits))
+    for i, size in enumerate(sizes):
+        progress(i / len(sizes), f"n = {size}")
+        targets = labels(size, parameters["label_seed"])
+        starts = [start_of(size, 0, seed) for seed in range(parameters["limit_seeds"])]
+        least.append(min_squared_norm(targets))
+        limits.append([limit_norm(start, targets) for start in starts])
+        constants.append(norm_constant(max(limits[-1]), targets))
+        if size <= parameters["descent_up_to"]:
+            dataset = identity(targets)
+            ends = [
+                [
+                    trained(start_of(size, d, seed).to_relu(), dataset, rule)
+                    for seed in range(parameters["seeds"])
+                ]
+                for d in digits
+            ]
+            descents.append(np.array([[end.norm for end in row] for row in ends]))
+            losses = np.maximum(losses, [max(end.loss for end in row) for row in ends])
+    by_scale = np.stack(descents, axis=1)
+    arrays = np.array(least), np.array(limits), by_scale, np.array(constants), losses
+    return Norms(np.array(sizes, dtype=np.float64), tuple(digits), *arrays)
+
+
+def _norm_panel(norms: Norms) -> Panel:
+    return Panel(
+        (
+            banded(norms.sizes, norms.limits, "Algorithm 1", "red"),
+            *(
+                banded(norms.trained, found, f"descent, α = 10^−{digits}", tone)
+                for found, digits, tone in zip(norms.descents, norms.digits, TONES, strict=False)
+            ),
+            Series(norms.sizes, norms.least, "minimal norm", style="dashed", tone="ink"),
+        ),
+        x_label="number of points n",
+        y_label="‖θ‖²",
+        x_scale="log",
+        y_scale="log",
+    )
+
+
+def _ratio_panel(norms: Norms) -> Panel:
+    level = np.ones(len(norms.sizes))
+    return Panel(
+        (
+            # Unlabelled: the colours are those of the first panel.
+            banded(norms.sizes, norms.limits / norms.least[:, None], "", "red"),
+            *(
+                banded(norms.trained, found, "", tone)
+                for found, tone in zip(norms.ratios, TONES, strict=False)
+            ),
+            Series(
+                norms.sizes, HALVING_RATIO * level, "1 + √2 (exact halving)", style="dashed", tone="muted"
+            ),
+            Series(norms.sizes, SHARED_RATIO * level, "√2 (shared)", style="dashed", tone="ink"),
+        ),
+        x_label="number of points n",
+        y_label="‖θ‖² / minimum",
+        x_scale="log",
+        y_limits=(1.0, 3.0),
+    )
+
+
+def _slope(sizes: Floats, values: Floats) -> float:
+    return float(np.polyfit(np.log(sizes), np.log(values), 1)[0])
+
+
+def _slope_claims(norms: Norms) -> tuple[Claim, ...]:
+    """The paper's own experiment at every scale, then the limit α → 0 at the same sizes and beyond."""
+    sizes, count = norms.trained, len(norms.trained)
+    span, least = f"n = {sizes[0]:.0f} … {sizes[-1]:.0f}", _slope(sizes, norms.least[:count])
+    claims = []
+    for found, ratio, digits, loss in zip(
+        norms.descents, norms.ratios.mean(axis=2), norms.digits, norms.losses, strict=True
+    ):
+        slope = _slope(sizes, found.mean(axis=1))
+        claims.append(
+            Claim(
+                f"‖θ‖² grows like √n where descent from α = 10^−{digits} ends, {span}",
+                "slope about ½ on logarithmic axes",
+                f"slope {slope:.3f} (minimum: {least:.3f}); {ratio[0]:.2f} to {ratio[-1]:.2f} times the "
+                f"minimum, at most {ratio.max():.2f}; largest loss at the end {loss:.1g}",
+                abs(slope - 0.5) <= 0.03,
+                "what exceeds the minimum's slope is the ratio's climb",
+            )
+        )
+    limits, tail = norms.limits.mean(axis=1), norms.sizes >= sizes[-1]
+    slope, late = _slope(sizes, limits[:count]), _slope(norms.sizes[tail], limits[tail])
+    return (
+        *claims,
+        Claim(
+            f"So it does in the limit α → 0 (Algorithm 1) at the same sizes, {span}",
+            "slope about ½; the paper shows descent only",
+            f"slope {slope:.3f}",
+            abs(slope - 0.5) <= 0.03,
+            "at these sizes the ratio to the minimum still climbs towards 1 + √2, which adds to the slope",
+        ),
+        Claim(
+            f"and at larger ones, n = {sizes[-1]:.0f} … {norms.sizes[-1]:.0f}",
+            "‖θ‖² = O(√n) (Theorem 3)",
+            f"slope {late:.3f}",
+            abs(late - 0.5) <= 0.03,
+        ),
+    )
+
+
+def _norm_claims(norms: Norms) -> tuple[Claim, ...]:
+    limits, bound = norms.limits / norms.least[:, None], 2 * np.sqrt(2.0) * HALVING_RATIO
+    shared, constants = norms.ratios, norms.constants
+    return (
+        Claim(
+            "The norm exceeds the minimum by a constant factor only",
+            "a constant factor; √2 if neurons share, 1 + √2 if every jump halves what is left (ours)",
+            f"descent {shared.min():.2f} … {shared.max():.2f}; Algorithm 1 {limits.min():.2f} … "
+            f"{limits.max():.2f}, {limits[-1].mean():.2f} at n = {norms.sizes[-1]:.0f}",
+            max(float(limits.max()), float(shared.max())) < 3.0,
+        ),
+        Claim(
+            "‖θ_∞‖² ≤ C·max|y|·√n for Algorithm 1's end (Theorem 3)",
+            f"bounded; exact halving gives at most 2√2(1 + √2) = {bound:.2f}",
+            f"C = {constants[0]:.2f} at n = {norms.sizes[0]:.0f}, {constants[-1]:.2f} at n = "
+            f"{norms.sizes[-1]:.0f}, largest {constants.max():.2f}",
+            float(constants.max()) <= bound,
+        ),
+    )
+
+
+FIG5 = Experiment(
+    name="incremental/fig5",
+    title="Norm of the learned interpolator against the number of points",
+    source="Figure 5, App. A.2",
+    parameters={
+        "quick": {
+            "sizes": (32, 64, 128, 256, 512, 1024, 2048, 4096, 16384, 131072),
+            "descent_up_to": 4096,
+            "digits": (2, 8),
+            "seeds": 3,
+            "limit_seeds": 3,
+            "label_seed": 1000,
+            "step": 0.5,
+            "epochs": 1_000_000,
+            "stop_below": 1e-10,
+            "crossing_sizes": (64, 256),
+            "flow_digits": (50, 100, 300, 1000, 3000),
+        },
+        "paper": {
+            "sizes": (32, 64, 128, 256, 512, 1024, 2048, 4096, 16384, 131072),
+            "descent_up_to": 4096,
+            "digits": (2, 4, 8, 30),
+            "seeds": 3,
+            "limit_seeds": 10,
+            "label_seed": 1000,
+            "step": 0.5,
+            "epochs": 1_000_000,
+            "stop_below": 1e-10,
+            "crossing_sizes": (64, 256, 1024),
+            "flow_digits": (50, 100, 300, 1000, 3000),
+        },
+    },
+    run=run_fig5,
+    cost={"quick": 31, "paper": 127},
+)
