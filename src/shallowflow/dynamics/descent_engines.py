@@ -132,9 +132,11 @@ def chosen_engine(name: str, task: Task) -> Engine:
     """Return the engine of that name, or the cheapest; refuse one that does not fit."""
     one_of(name, "engine", ENGINES)
     single = one_of(task.precision, "precision", tuple(PRECISIONS)) == "single"
-    name = (cheapest_single(task) if single else cheapest(task)) if name == "auto" else name
+    asked = name != "auto"
+    name = name if asked else cheapest_single(task) if single else cheapest(task)
     choice = CHOICES[name]
-    if not choice.fits(task):
+    # What "auto" takes fits, and looking twice may be dear; but single precision is not for every network.
+    if (asked or single) and not choice.fits(task):
         raise InvalidInputError(
             f"engine: '{name}' needs {choice.needs}, got a {type(task.network).__name__} and a "
             f"{type(task.loss).__name__} on inputs of dimension {task.dataset.dimension}"

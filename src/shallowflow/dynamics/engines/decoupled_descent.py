@@ -90,9 +90,10 @@ class DecoupledDescent:
 
     def predictions(self) -> Floats:
         """Return h at the data without making the network."""
-        values = self._rows(self._values)
+        values = self._values.astype(np.float64, copy=False)
         active = np.maximum(values, self._network.slope * values)
-        return self._network.scale * (self._outer.astype(np.float64) @ active)
+        outputs: Floats = self._network.scale * (self._outer.astype(np.float64) @ active)
+        return outputs.reshape(-1)[: len(self._inputs)]
 
     def snapshot(self) -> Callable[[], ReLUNetwork]:
         """Return a function that makes the network of this moment."""
