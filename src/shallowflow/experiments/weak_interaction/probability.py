@@ -182,5 +182,5 @@ FIG2 = Experiment(
     },
     run_fig2,
     sweeps=True,
-    cost={"quick": 8.3},
+    cost={"quick": 6, "paper": 840},
 )
