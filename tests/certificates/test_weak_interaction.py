@@ -8,8 +8,8 @@ import pytest
 import shallowflow as sf
 from shallowflow.certificates import VERDICTS, Certificate, Question, certify
 from shallowflow.certificates import weak_interaction as paper
-from shallowflow.certificates.weak_interaction import verdict
 from shallowflow.certificates.weak_interaction_groups import curvature_bounds
+from shallowflow.certificates.weak_interaction_verdict import verdict
 from shallowflow.data.generators import orthogonal, orthonormal, sphere
 from shallowflow.dynamics.limits.groups import GroupFlow
 from shallowflow.landscape import correctly_activated, gaussian_dimension, interaction
@@ -111,22 +111,28 @@ def test_the_verdict_on_data_alone() -> None:
     dimension = gaussian_dimension(6, 2.0, 0.05)
     rng = np.random.default_rng(1)
     labels = np.linspace(1.0, 2.0, 6) * rng.choice([-1.0, 1.0], 6)
-    white = verdict(sf.Dataset(rng.standard_normal((6, dimension)), labels))
+    white = verdict(Question(sf.Dataset(rng.standard_normal((6, dimension)), labels), width=20))
     assert white.applies
-    assert white.sentence.startswith("Theorem 1 applies, margin")
-    assert white.certificate.holds
-    assert white.sentence.endswith("The start drawn here meets what a start must meet.")
-    mixed = verdict(sf.Dataset(rng.standard_normal((6, 30)) + 1.0, labels))
+    assert white.words[0].startswith("Theorem 1 applies, margin")
+    assert "20 neurons (Lemma 5 asks for 20)" in white.words[0]
+    assert white.certificates[0].holds
+    assert white.words[0].endswith("The start drawn here meets what a start must meet.")
+    correlated = sf.Dataset(rng.standard_normal((6, 30)) + 1.0, labels)
+    mixed, found = verdict(Question(correlated)), interaction(correlated)
     assert not mixed.applies
-    assert "Assumption 2 fails" in mixed.sentence
-    assert "times" in mixed.sentence
-    large = verdict(weak_data(0), width=24, seed=3)
+    assert "Assumption 2 fails" in mixed.words[0]
+    assert (
+        f"strength {found.norm:.4g}, {found.share:.3g} times the {found.bound:.4g} allowed" in mixed.words[0]
+    )
+    assert mixed.numbers["ν"] == pytest.approx(found.norm)
+    assert mixed.numbers["ν allowed"] == pytest.approx(found.bound)
+    large = verdict(Question(weak_data(0), width=24, seed=3))
     assert large.applies
-    assert large.certificate.holds == ("does not" not in large.sentence)
-    narrow = verdict(orthonormal(20, labels="bounded"), width=5)
+    assert large.certificates[0].holds == ("does not" not in large.words[0])
+    narrow = verdict(Question(orthonormal(20, labels="bounded"), width=5))
     assert not narrow.applies
-    assert "5 neurons are fewer" in narrow.sentence
-    assert "zero" in verdict(sf.Dataset(np.eye(2), [0.0, 1.0])).sentence
+    assert "5 neurons are fewer" in narrow.words[0]
+    assert "zero" in verdict(Question(sf.Dataset(np.eye(2), [0.0, 1.0]))).words[0]
 
 
 def test_corollary_1_compares_the_dimension_with_a_number() -> None:
@@ -212,10 +218,10 @@ def test_residuals_that_are_too_large_are_no_application() -> None:
     """Small labels beside the outputs of the start: Assumption 2 holds, (26) does not."""
     dataset = sf.Dataset([[1.0, 0.0], [0.5, np.sqrt(0.75)]], [0.01, -0.01])
     assert interaction(dataset).holds
-    found = verdict(dataset)
-    assert not found.certificate.holds
+    found = verdict(Question(dataset, width=15))
+    assert not found.certificates[0].holds
     assert not found.applies
-    assert "(26)" in found.sentence
+    assert "(26)" in found.words[0]
 
 
 def test_the_verdict_draws_the_start_of_the_seed_asked_for() -> None:

@@ -1,7 +1,12 @@
-"""The fused kernels against plain gradient descent written in NumPy."""
+"""The fused kernel against plain gradient descent written in NumPy."""
 
 from __future__ import annotations
 
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,89 +14,93 @@ import pytest
 from numpy.typing import NDArray
 
 from shallowflow.arrays import Floats
-from shallowflow.kernels import decoupled_descent, fused_descent
-
-RATES = {"scale": 0.2, "inner_rate": 0.03, "outer_rate": 0.05}
-
-
-def constants(slope: float, kind: type[Any]) -> NDArray[Any]:
-    return np.array([0.0, slope, 1.0, *RATES.values()], kind)
+from shallowflow.kernels import fused_descent
+from shallowflow.kernels.dense_tiles import PANEL, ROWS
+from tests.kernels.plain_descent import constants, plain, problem
 
 
-def plain(
-    inner: Floats, outer: Floats, inputs: Floats, targets: Floats, slope: float, steps: int
-) -> tuple[Floats, Floats]:
-    """Return the weights after `steps` steps, by the formulas of the gradient."""
-    for _ in range(steps):
-        z = inner @ inputs.T
-        gates = np.where(z > 0, 1.0, slope)
-        residual = targets - RATES["scale"] * (outer @ (gates * z))
-        pulls = gates * residual
-        inner, outer = (
-            inner + RATES["inner_rate"] * outer[:, None] * (pulls @ inputs),
-            outer + RATES["outer_rate"] * np.sum(pulls * z, axis=1),
-        )
-    return inner, outer
-
-
-def problem(size: int, dimension: int, width: int) -> tuple[Floats, Floats, Floats, Floats]:
-    rng = np.random.default_rng(size)
-    inputs = rng.standard_normal((size, dimension)) / np.sqrt(size)
-    inner = rng.standard_normal((width, dimension))
-    return inner, rng.standard_normal(width), inputs, rng.standard_normal(size)
+def fused(
+    start: tuple[Floats, Floats, Floats, Floats], slope: float, steps: int, kind: type[Any] = np.float64
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The weights after `steps` steps of the kernel."""
+    inner, outer, inputs, targets = start
+    numbers = constants(slope, kind)
+    samples = PANEL // numbers.itemsize
+    packed = fused_descent.packed(inner, ROWS, numbers)
+    moved = np.zeros((len(packed), ROWS), kind)
+    moved.reshape(-1)[: len(outer)] = outer
+    panels = fused_descent.packed(inputs, samples, numbers)
+    wanted = np.zeros((len(panels), samples), kind)
+    wanted.reshape(-1)[: len(targets)] = targets
+    assert fused_descent.advance(packed, moved, panels, wanted, numbers, steps) == steps
+    weights = packed.transpose(0, 2, 1).reshape(moved.size, -1)
+    assert not weights[len(outer) :].any()
+    assert not weights[:, inner.shape[1] :].any()
+    return weights[: len(outer), : inner.shape[1]], moved.reshape(-1)[: len(outer)]
 
 
 @pytest.mark.parametrize("slope", [0.0, 0.3])
-@pytest.mark.parametrize("size", [7, 256, 601])
-def test_the_fused_kernels_make_the_plain_steps(size: int, slope: float) -> None:
-    """One block, exactly one block, several blocks with a rest."""
-    inner, outer, inputs, targets = problem(size, 5, 6)
-    expected = plain(inner, outer, inputs, targets, slope, 40)
-    numbers = constants(slope, np.float64)
-    weights, moved = inner.copy(), outer.copy()
-    for _ in range(40):
-        pulls = np.ascontiguousarray(weights @ inputs.T)
-        fused_descent.gate(pulls, moved, targets, numbers, pulls)
-        assert fused_descent.move(weights, moved, pulls @ inputs, numbers)
-    np.testing.assert_allclose(weights, expected[0], rtol=1e-11, atol=1e-13)
-    np.testing.assert_allclose(moved, expected[1], rtol=1e-11, atol=1e-13)
+@pytest.mark.parametrize(
+    ("size", "dimension", "width"),
+    [
+        (1, 1, 1),  # one of everything
+        (1, 7, 9),
+        (7, 5, 6),  # less than a panel, than a group
+        (23, 1, 1),
+        (48, 6, 8),  # whole panels, whole groups, in both precisions
+        (49, 7, 9),  # one more of each
+        (601, 5, 17),  # several blocks with a rest
+        (385, 8, 1),
+    ],
+)
+def test_the_steps_are_the_plain_ones(size: int, dimension: int, width: int, slope: float) -> None:
+    start = problem(size, dimension, width)
+    expected = plain(*start, slope, 40)
+    found = fused(start, slope, 40)
+    np.testing.assert_allclose(found[0], expected[0], rtol=1e-11, atol=1e-13)
+    np.testing.assert_allclose(found[1], expected[1], rtol=1e-11, atol=1e-13)
 
 
-@pytest.mark.parametrize("slope", [0.0, 0.3])
-def test_the_decoupled_kernel_makes_the_plain_steps(slope: float) -> None:
-    """Inputs along the axes, of different lengths, some padded by zeros."""
-    rng = np.random.default_rng(3)
-    block = decoupled_descent.BLOCK
-    lengths = np.concatenate([rng.uniform(1.0, 2.0, 2 * block - 9), np.zeros(9)])
-    inputs = np.diag(lengths)
-    targets = np.where(lengths > 0, rng.standard_normal(2 * block), 0.0)
-    inner, outer = rng.standard_normal((5, 2 * block)), rng.standard_normal(5)
-    expected = plain(inner, outer, inputs, targets, slope, 60)
-    values, moved = np.ascontiguousarray(inner @ inputs.T), outer.copy()
-    numbers = constants(slope, np.float64)
-    assert decoupled_descent.advance(values, moved, lengths**2, targets, numbers, 60) == 60
-    np.testing.assert_allclose(values, expected[0] @ inputs.T, rtol=1e-11, atol=1e-12)
-    np.testing.assert_allclose(moved, expected[1], rtol=1e-11, atol=1e-12)
+def test_fewer_panels_fit_into_a_block_of_many_dimensions() -> None:
+    dimension = fused_descent.CACHE // (5 * PANEL)
+    start = problem(300, dimension, 9)
+    expected, found = plain(*start, 0.0, 3), fused(start, 0.0, 3)
+    np.testing.assert_allclose(found[0], expected[0], rtol=1e-11, atol=1e-13)
+    np.testing.assert_allclose(found[1], expected[1], rtol=1e-11, atol=1e-13)
 
 
-def test_single_precision_stays_single() -> None:
+@pytest.mark.parametrize("size", [1, 49, 900])
+def test_single_precision_stays_single(size: int) -> None:
     """One step in float32 is the double one up to float32's rounding, and not beyond it."""
-    inner, outer, inputs, targets = problem(300, 5, 6)
-    expected = plain(inner, outer, inputs, targets, 0.0, 1)
-    weights: NDArray[Any] = inner.astype(np.float32)
-    moved: NDArray[Any] = outer.astype(np.float32)
-    numbers = constants(0.0, np.float32)
-    narrow: NDArray[Any] = inputs.astype(np.float32)
-    pulls: NDArray[Any] = np.ascontiguousarray(weights @ narrow.T)
-    fused_descent.gate(pulls, moved, targets.astype(np.float32), numbers, pulls)
-    fused_descent.move(weights, moved, pulls @ narrow, numbers)
-    assert weights.dtype == moved.dtype == pulls.dtype == np.float32
+    start = problem(size, 5, 6)
+    expected = plain(*start, 0.0, 1)
+    weights, moved = fused(start, 0.0, 1, np.float32)
+    assert weights.dtype == moved.dtype == np.float32
     np.testing.assert_allclose(weights, expected[0], atol=1e-5)
     assert np.max(np.abs(weights - expected[0])) > 1e-12
 
 
 def test_a_step_that_overflows_is_reported() -> None:
-    inner, outer, _, _ = problem(20, 5, 6)
-    huge = np.full((6, 5), 1e300)
-    numbers = np.array([0.0, 0.0, 1.0, 1.0, 1e6, 1e300])
-    assert not fused_descent.move(inner, outer, huge, numbers)
+    packed = fused_descent.packed(np.full((1, 1), 1e300), ROWS, np.zeros(1))
+    outer = np.full((1, ROWS), 1e300)
+    panels = fused_descent.packed(np.full((1, 1), 1e300), PANEL // 8, np.zeros(1))
+    targets = np.zeros((1, PANEL // 8))
+    assert fused_descent.advance(packed, outer, panels, targets, constants(0.0), 5) == 0
+
+
+NARROW = """
+from shallowflow.kernels import vectors
+assert vectors.BYTES == {size}
+from tests.kernels import test_fused_descent
+test_fused_descent.test_the_steps_are_the_plain_ones(49, 7, 9, 0.3)
+"""
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the features are named as on x86_64")
+@pytest.mark.parametrize(("features", "size"), [("+sse2", 16), ("+avx,+avx2,+fma", 32)])
+def test_narrower_registers_make_the_same_steps(features: str, size: int, tmp_path: Path) -> None:
+    """The code that an older machine would get."""
+    narrow = {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": features, "NUMBA_CACHE_DIR": str(tmp_path)}
+    environment = {**os.environ, **narrow, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    root = Path(__file__).parents[2]
+    subprocess.run([sys.executable, "-c", NARROW.format(size=size)], env=environment, cwd=root, check=True)

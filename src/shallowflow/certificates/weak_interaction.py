@@ -13,11 +13,9 @@ trajectory of the flow at some `speed` (a descent has speed 1). Where print and 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from shallowflow.arrays import Seed, count, positive, probability
+from shallowflow.arrays import count, positive, probability
 from shallowflow.certificates.certificate import Certificate, Hypothesis, Promise
 from shallowflow.certificates.curvature_watch import (
     Moment,
@@ -31,8 +29,7 @@ from shallowflow.certificates.curvature_watch import (
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.landscape.first_activation import extinction_time, lemma_5_widths
-from shallowflow.landscape.interaction import Interaction, gaussian_dimension, interaction
-from shallowflow.models.initialize import asymmetric
+from shallowflow.landscape.interaction import Interaction, dimension_needed, interaction
 from shallowflow.models.networks import ReLUNetwork
 
 ROUNDING = 1e-9
@@ -57,25 +54,10 @@ def theorem_1(
     antipodal: leave antipodal pairs out of the interaction, App. C.2; accuracy: share of the first loss at
     which the loss counts as zero.
     """
-    found = interaction(dataset, antipodal=antipodal)
+    start, found = checked_start(network, dataset), interaction(dataset, antipodal=antipodal)
     speed, accuracy = positive(speed, "speed"), positive(accuracy, "accuracy")
     width = None if width is None else count(width, "width")
     epsilon = probability(epsilon, "epsilon")
-    return _theorem_1(network, dataset, found, trajectory, speed, width, epsilon, accuracy)
-
-
-def _theorem_1(
-    network: ReLUNetwork | None,
-    dataset: Dataset,
-    found: Interaction,
-    trajectory: Trajectory | None = None,
-    speed: float = 1.0,
-    width: int | None = None,
-    epsilon: float = 0.05,
-    accuracy: float = 1e-6,
-) -> Certificate:
-    """Return the certificate for data whose interaction is known."""
-    start = checked_start(network, dataset)
     hypotheses = [
         *_data_hypotheses(found),
         assumption_1(start),
@@ -169,7 +151,7 @@ def corollary_1(
     size, dimension = dataset.size, dataset.dimension
     scale = float(np.mean(np.sum(dataset.inputs**2, axis=1)))
     usual = 2 * np.sqrt(size / dimension) + size / dimension
-    needed = _gaussian_dimension(found, size, epsilon / 2)
+    needed = dimension_needed(size, found.label_ratio, epsilon / 2)
     white = None if found.norm <= 1.5 * usual * scale else False
     wide = None if start is None else start.width
     width = 8 * float(np.log(size / epsilon))
@@ -275,81 +257,3 @@ def _upper_promise(
             bound = c1 * np.sqrt(start.width / dataset.size) * fitted + c2 / dataset.size
             worst = max(worst, moment.curvature / bound)
     return Promise(statement, 1, worst, worst <= 1 + ROUNDING)
-
-
-@dataclass(frozen=True)
-class DataVerdict:
-    """What Thm 1 says about a data set: a sentence, whether it applies, and the certificate behind it."""
-
-    sentence: str
-    applies: bool
-    certificate: Certificate
-
-
-def verdict(
-    dataset: Dataset, *, width: int | None = None, seed: Seed = 0, epsilon: float = 0.05
-) -> DataVerdict:
-    """Say whether Thm 1 applies to these data, with what margin, or which hypothesis fails and by how much.
-
-    width: of the network in mind; by default as many neurons as Lemma 5 asks for. One such network is drawn
-    as in App. B, with this seed, and the certificate is about it; whether it meets what a start must meet is
-    said too. Antipodal inputs are left out of the interaction if there are any (App. C.2).
-
-    Examples
-    --------
-    >>> from shallowflow.data.generators import orthonormal
-    >>> verdict(orthonormal(5, labels="bounded")).applies
-    True
-    """
-    found = interaction(dataset, antipodal=True)
-    needed = lemma_5_widths(dataset.size, epsilon)[1]
-    neurons = int(np.ceil(needed)) if width is None else count(width, "width")
-    start = asymmetric(neurons, dataset.dimension, seed=seed)
-    certificate = _theorem_1(start, dataset, found)
-    small = _small_start(checked_start(start, dataset), dataset, found)
-    fails: list[str] = []
-    if min(found.smallest_input, found.smallest_label) == 0:
-        fails.append("an input or a label is zero, where both must be nonzero")
-    elif not found.holds:
-        fails.append(
-            f"Assumption 2 fails: the inputs interact with strength {found.norm:.4g}, {found.share:.3g} "
-            f"times the {found.bound:.4g} allowed ({_dimension_words(found, dataset.size, epsilon)})"
-        )
-    if small.holds is False:
-        fails.append(
-            f"(26) fails: the residuals of the start drawn here are too large (ν‖r(0)‖ = {small.value:.4g}, "
-            f"allowed {small.bound:.4g})"
-        )
-    if neurons < needed:
-        fails.append(f"{neurons} neurons are fewer than the 4 ln(n/ε) = {needed:.1f} of Lemma 5")
-    if fails:
-        return DataVerdict(f"Theorem 1 does not apply: {'; '.join(fails)}.", False, certificate)
-    sentence = (
-        f"Theorem 1 applies, margin {found.margin:.4g}: the inputs interact with strength {found.norm:.4g} "
-        f"of at most {found.bound:.4g}; a network of {neurons} neurons with |a_j| ≥ ‖w_j‖ fits the data with "
-        f"probability at least {1 - epsilon:g}. {_start_sentence(certificate)}"
-    )
-    return DataVerdict(sentence, True, certificate)
-
-
-def _gaussian_dimension(found: Interaction, size: int, epsilon: float) -> int | None:
-    """Return `gaussian_dimension` for these labels, None if one of them is (all but) zero."""
-    ratio = found.label_ratio
-    return gaussian_dimension(size, ratio, epsilon) if np.isfinite(ratio) else None
-
-
-def _dimension_words(found: Interaction, size: int, epsilon: float) -> str:
-    """Say in which dimension as many Gaussian inputs would do."""
-    dimension = _gaussian_dimension(found, size, epsilon)
-    if dimension is None:
-        return "the labels differ by so much that no dimension would do"
-    told = str(dimension) if dimension < 10**9 else f"about 10^{len(str(dimension)) - 1}"
-    return f"Gaussian inputs of this number need dimension {told}"
-
-
-def _start_sentence(certificate: Certificate) -> str:
-    """Say whether the drawn start meets its hypotheses."""
-    missed = [str(hypothesis) for hypothesis in certificate.hypotheses if not hypothesis.holds]
-    if missed:
-        return f"The start drawn here does not: {'; '.join(missed)}."
-    return "The start drawn here meets what a start must meet."

@@ -53,7 +53,7 @@ def gradient_descent(
     - "cones": a `ReLUNetwork` in the plane, at a cost per step that does not grow with the width; "patterns":
       the same in any dimension, the cost grows with the number of sign patterns; "bucketed": O(dimension) per
       neuron;
-    - "fused", "gram" (for n < 2d), "decoupled" (orthogonal inputs, O(width·n)): compiled, for a `ReLUNetwork`
+    - "fused", "gram" (for n ≤ d), "decoupled" (orthogonal inputs, O(width·n)): compiled, for a `ReLUNetwork`
       and the square loss; these also run in `precision="single"`, on request only;
     - "scaled": compiled, for a `LogScaledNetwork` on orthonormal inputs and the square loss; its neurons keep
       their own log-scales, so that the start may be as small as you like;

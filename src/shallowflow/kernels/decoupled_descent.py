@@ -5,8 +5,8 @@ If ⟨x_i, x_k⟩ = 0 for i ≠ k, then z_ji = ⟨w_j, x_i⟩ moves only by its 
     z_ji += ρ_w a_j r_i σ'(z_ji) ‖x_i‖²,   a_j += ρ_a Σ_i r_i σ(z_ji),   r_i = y_i − s Σ_j a_j σ(z_ji),
 
 with no matrix product, [weak_interaction] (40); constants as in `kernels.fused_descent`. One pass over Z per
-step, block by block over the samples. The sums over i are gathered lane by lane (`lanes`, m × BLOCK) and
-added up at the end of the step, so that nothing is summed across a vector register.
+step, block by block over the samples (`decoupled_tiles`). The sums over i are gathered lane by lane (`sums`)
+and added up at the end of the step, so that nothing is summed across a vector register before.
 """
 
 from __future__ import annotations
@@ -15,46 +15,37 @@ import numpy as np
 from numba import njit
 
 from shallowflow.arrays import Floats
-from shallowflow.kernels.fused_descent import INNER_RATE, ONE, OUTER_RATE, SCALE, SLOPE, ZERO
-
-BLOCK = 64
+from shallowflow.kernels.decoupled_tiles import COLUMNS, push, settle
+from shallowflow.kernels.fused_descent import INNER_RATE, OUTER_RATE, SCALE, SLOPE, ZERO
+from shallowflow.kernels.vectors import aligned
 
 
 @njit(cache=True)
 def advance(
     values: Floats, outer: Floats, squares: Floats, targets: Floats, constants: Floats, steps: int
 ) -> int:
-    """Make up to `steps` steps of Z (m, n) and a (m,) in place; return how many stayed finite.
+    """Make up to `steps` steps of Z and a (m,) in place; return how many stayed finite.
 
-    squares (n,): ‖x_i‖². n must be a multiple of BLOCK: pad with samples of zeros.
+    values (blocks, m, SAMPLES), squares (blocks, SAMPLES): ‖x_i‖², targets (blocks, SAMPLES), padded with
+    samples of zeros; SAMPLES = BLOCK bytes.
     """
-    zero, slope, one = constants[ZERO], constants[SLOPE], constants[ONE]
-    width, size = values.shape
-    lanes = np.zeros((width, BLOCK), values.dtype)
-    residual, force = np.empty(BLOCK, values.dtype), np.empty(BLOCK, values.dtype)
+    slope = constants[SLOPE]
+    _, width, samples = values.shape
+    residual = aligned(samples, values)
+    lanes = samples // COLUMNS
+    sums = aligned(width * lanes, values).reshape(width, lanes)
     for done in range(steps):
-        lanes[:] = zero
-        for start in range(0, size, BLOCK):
-            for i in range(BLOCK):
-                residual[i] = targets[start + i]
-            for j in range(width):
-                row, weight = values[j, start : start + BLOCK], constants[SCALE] * outer[j]
-                for i in range(BLOCK):
-                    residual[i] -= weight * (row[i] if row[i] > zero else slope * row[i])
-            for i in range(BLOCK):
-                force[i] = residual[i] * squares[start + i]
-            for j in range(width):
-                row, lane = values[j, start : start + BLOCK], lanes[j]
-                rate = constants[INNER_RATE] * outer[j]
-                for i in range(BLOCK):
-                    open_gate = one if row[i] > zero else slope
-                    lane[i] += residual[i] * (open_gate * row[i])
-                    row[i] += rate * (open_gate * force[i])
+        sums[:] = constants[ZERO]
+        shares, rates = constants[SCALE] * outer, constants[INNER_RATE] * outer
+        for block in range(len(values)):
+            residual[:] = targets[block]
+            settle(values[block], shares, slope, residual)
+            push(values[block], rates, slope, residual, squares[block], sums)
         moved = constants[ZERO]
         for j in range(width):
-            total = zero
-            for i in range(BLOCK):
-                total += lanes[j, i]
+            total = constants[ZERO]
+            for lane in range(lanes):
+                total += sums[j, lane]
             outer[j] += constants[OUTER_RATE] * total
             moved += outer[j]
         if not np.isfinite(moved):

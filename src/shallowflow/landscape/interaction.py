@@ -64,13 +64,17 @@ class Interaction:
     @property
     def label_ratio(self) -> float:
         """C_y^+/C_y^−: infinite if a label is zero, or beyond what a float can hold."""
-        low, high = self.smallest_label, self.largest_label
-        return high / low if low > high / LARGEST_RATIO else float("inf")
+        return ratio_of(self.smallest_label, self.largest_label)
 
     @property
     def share(self) -> float:
         """ν/bound: below 1 if Assumption 2 holds; infinite if a label or an input is zero."""
         return self.norm / self.bound if self.bound > 0 else float("inf")
+
+
+def ratio_of(low: float, high: float) -> float:
+    """Return high/low for 0 ≤ low ≤ high: infinite if low is zero, or the quotient beyond a float."""
+    return high / low if low > high / LARGEST_RATIO else float("inf")
 
 
 def interaction(dataset: Dataset, *, antipodal: bool = False) -> Interaction:
@@ -156,3 +160,8 @@ def gaussian_dimension(size: int, label_ratio: float = 1.0, epsilon: float = 0.0
     root = float((np.sqrt(size) + np.sqrt(2 * np.log(2 / epsilon))) / nearness)
     # Beyond the digits of a float the square is one of integers, which do not overflow.
     return ceil(root**2) if root < WHOLE else ceil(root) ** 2
+
+
+def dimension_needed(size: int, label_ratio: float, epsilon: float) -> int | None:
+    """Return `gaussian_dimension`, None for labels so different that no dimension would do."""
+    return gaussian_dimension(size, label_ratio, epsilon) if np.isfinite(label_ratio) else None

@@ -9,7 +9,7 @@ import numpy as np
 
 from shallowflow.arrays import Floats
 from shallowflow.data.dataset import Dataset
-from shallowflow.dynamics.engines.precision import PRECISIONS, constants_of
+from shallowflow.dynamics.engines.precision import PRECISIONS, blocks_of, constants_of
 from shallowflow.dynamics.outcome import Event
 from shallowflow.models.loss import SquareLoss
 from shallowflow.models.networks import ReLUNetwork
@@ -59,19 +59,24 @@ class DecoupledDescent:
         epsilon: float,
         precision: str = "double",
     ) -> None:
-        from shallowflow.kernels import decoupled_descent
+        from shallowflow.kernels.decoupled_descent import advance
+        from shallowflow.kernels.decoupled_tiles import BLOCK
+        from shallowflow.kernels.vectors import aligned
 
-        self._kernel, block = decoupled_descent.advance, decoupled_descent.BLOCK
-        self._network, self._inputs, self._size = network, dataset.inputs, dataset.size
-        self._precision, kind = precision, PRECISIONS[precision]
-        padded = -(-dataset.size // block) * block
-        squares, targets = np.zeros(padded, kind), np.zeros(padded, kind)
-        squares[: self._size] = np.einsum("id,id->i", dataset.inputs, dataset.inputs)
-        targets[: self._size] = dataset.targets
-        self._problem = squares, targets, constants_of(network, dataset, loss, step, epsilon, kind)
-        self._values = np.zeros((network.width, padded), kind)
-        self._values[:, : self._size] = network.preactivations(dataset.inputs)
-        self._outer = network.outer.astype(kind)
+        self._kernel = advance
+        self._network, self._inputs, self._precision = network, dataset.inputs, precision
+        constants = constants_of(network, dataset, loss, step, epsilon, PRECISIONS[precision])
+        samples = BLOCK // constants.itemsize
+        squares = np.einsum("id,id->i", dataset.inputs, dataset.inputs)
+        self._problem = (
+            blocks_of(squares, samples, constants),
+            blocks_of(dataset.targets, samples, constants),
+            constants,
+        )
+        values = blocks_of(network.preactivations(dataset.inputs), samples, constants)
+        self._values = aligned(values.size, values).reshape(-1, network.width, samples)
+        self._values[:] = values.transpose(1, 0, 2)
+        self._outer = network.outer.astype(constants.dtype)
         self._start = self._values.copy()
 
     def advance(self, steps: int) -> int:
@@ -85,18 +90,24 @@ class DecoupledDescent:
 
     def predictions(self) -> Floats:
         """Return h at the data without making the network."""
-        values = self._values[:, : self._size].astype(np.float64)
+        values = self._values.astype(np.float64, copy=False)
         active = np.maximum(values, self._network.slope * values)
-        return self._network.scale * (self._outer.astype(np.float64) @ active)
+        outputs: Floats = self._network.scale * (self._outer.astype(np.float64) @ active)
+        return outputs.reshape(-1)[: len(self._inputs)]
 
     def snapshot(self) -> Callable[[], ReLUNetwork]:
         """Return a function that makes the network of this moment."""
         return partial(self._built, self._values.copy(), self._outer.copy())
 
+    def _rows(self, values: Floats) -> Floats:
+        """Return values in blocks as (m, n)."""
+        rows = values.transpose(1, 0, 2).reshape(self._network.width, -1)
+        return rows[:, : len(self._inputs)].astype(np.float64)
+
     def _built(self, values: Floats, outer: Floats) -> ReLUNetwork:
-        squares = self._problem[0][: self._size].astype(np.float64)
-        moved = (values - self._start)[:, : self._size].astype(np.float64)
-        inner = self._network.inner + (moved / np.where(squares > 0, squares, 1.0)) @ self._inputs
+        squares = self._problem[0].reshape(-1)[: len(self._inputs)].astype(np.float64)
+        moved = self._rows(values - self._start) / np.where(squares > 0, squares, 1.0)
+        inner = self._network.inner + moved @ self._inputs
         return self._network.moved({"inner": inner, "outer": outer.astype(np.float64)})
 
     def events(self, step: float) -> tuple[Event, ...]:
