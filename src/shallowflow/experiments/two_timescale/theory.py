@@ -1,4 +1,4 @@
-"""The counter-example of App. D.1, and what the theorems ask of the paper's own example."""
+"""What the theorems ask of the paper's own example, and what of their promises a run shows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from shallowflow.certificates import Certificate, Hypothesis, certify
-from shallowflow.data import PiecewiseConstant
 from shallowflow.dynamics.limits.two_timescale import two_timescale_limit
 from shallowflow.dynamics.population import population_flow
 from shallowflow.dynamics.trajectory import Trajectory
@@ -17,63 +16,6 @@ from shallowflow.experiments.figure import Figure, Panel, Series
 from shallowflow.experiments.two_timescale.settings import PRINTED, function_panel
 from shallowflow.landscape import step_class
 from shallowflow.models import StepNetwork, initialize
-
-CASES = (
-    ("equal lengths", 0.3),
-    ("first piece longer", 0.35),
-    ("second piece longer", 0.25),
-)
-
-
-def run_counterexample(parameters: Mapping[str, Any], progress: Progress) -> Findings:
-    """Follow the limit from neurons that all lie on the third piece, for three pairs of lengths."""
-    panels, claims = list[Panel](), list[Claim]()
-    low, high = parameters["between"]
-    positions = np.linspace(low, high, parameters["width"])
-    for done, (words, first) in enumerate(CASES):
-        progress(done / len(CASES), words)
-        target = PiecewiseConstant([first, parameters["second"]], [1.0, -1.0, 0.0])
-        sharp = two_timescale_limit(
-            StepNetwork(positions, np.zeros(len(positions))), target, until=parameters["until"]
-        )
-        smooth = two_timescale_limit(
-            StepNetwork(positions, np.zeros(len(positions)), 0.0, parameters["sharpness"]),
-            target,
-            until=parameters["until"],
-            stiff=True,
-            tolerance=1e-6,
-        )
-        panels.append(function_panel(sharp.final, target, f"{words}: at the end", "limit, η = 0"))
-        claims.append(_counterexample_claim(words, sharp, smooth))
-    caption = "Values 1, −1, 0; all neurons start on the last piece. Equal lengths: nothing ever moves."
-    figure = Figure("counterexample", "Neurons on one piece only", tuple(panels), caption, columns=3)
-    return Findings((figure,), tuple(claims))
-
-
-def _counterexample_claim(words: str, sharp: Trajectory, smooth: Trajectory) -> Claim:
-    first, last = 2 * float(sharp.losses[0]), 2 * float(sharp.losses[-1])
-    hits = len({event.point for event in sharp.events if event.kind == "hit"})
-    measured = (
-        f"∫(f − f*)²: {first:.3f} → {last:.3f}, {hits} of 2 jumps covered at η = 0; "
-        f"{2 * float(smooth.losses[-1]):.3f} with η = {getattr(smooth.final, 'sharpness', 0):g}"
-    )
-    if words == "equal lengths":
-        stuck = last == first
-        return Claim(
-            f"{words}: neurons on the third piece never move (App. D.1)",
-            "weights and bias are zero at once, positions do not move",
-            measured,
-            stuck,
-        )
-    return Claim(
-        f"{words}: neurons on the third piece never move (App. D.1)",
-        "the paper does not name the lengths",
-        measured,
-        last == first,
-        "the bias is the mean over the first two pieces, not zero, and pulls the nearest neuron: it recovers"
-        if last == 0
-        else "the nearest neuron moves to the second jump and stops there: the first jump stays uncovered",
-    )
 
 
 def run_theorems(parameters: Mapping[str, Any], progress: Progress) -> Findings:
@@ -190,13 +132,6 @@ def _recovery_figure(limit: Trajectory, width: int) -> Figure:
     return Figure("theorems", "Recovery with as many neurons as Theorem 1 asks for", (error, end))
 
 
-_COUNTEREXAMPLE = {
-    "width": 6,
-    "between": (0.65, 0.95),
-    "second": 0.6,
-    "sharpness": 4e-3,
-    "until": 3000.0,
-}
 _THEOREMS = {
     "delta": 0.1,
     "error": 0.01,
@@ -208,14 +143,6 @@ _THEOREMS = {
     "tiny_epsilon": 1e-13,
 }
 
-COUNTEREXAMPLE = Experiment(
-    "two_timescale/counterexample",
-    "Neurons on one piece only: stuck, or not",
-    "App. D.1",
-    {"quick": _COUNTEREXAMPLE, "paper": _COUNTEREXAMPLE},
-    run_counterexample,
-    cost={"quick": 2.1},
-)
 THEOREMS = Experiment(
     "two_timescale/theorems",
     "What the theorems ask, and what comes true",
