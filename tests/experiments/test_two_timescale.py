@@ -113,7 +113,7 @@ def test_fig9_and_fig10_run_as_studies() -> None:
     assert list(claims("fig9", cases=cases, **small)) == [
         "2-D, authors: small ε recovers the target, ε = 1 does not"
     ]
-    assert len(claims("fig10", batch=50, **small)) == 2
+    assert len(claims("fig10", batch=50, **small)) == 4
 
 
 def test_trainings_do_not_depend_on_their_order() -> None:
