@@ -47,7 +47,7 @@ def test_pruning_is_by_the_modified_criterion() -> None:
         def mbic(cuts: tuple[int, ...], y: np.ndarray = y) -> float:
             lengths = np.diff([0, *cuts, 64])
             penalty = 3 * len(cuts) * np.log(64) + float(np.log(lengths / 64).sum())
-            return 64 * float(np.log(brute(y, cuts))) + penalty
+            return float(64 * np.log(brute(y, cuts)) + penalty)
 
         subsets = [c for k in range(5) for c in combinations(places.tolist(), k)]
         best = min(subsets, key=mbic)
