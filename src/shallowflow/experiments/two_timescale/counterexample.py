@@ -59,14 +59,17 @@ def run_counterexample(parameters: Mapping[str, Any], progress: Progress) -> Fin
     for done, target in enumerate(targets):
         progress(done / len(targets), "random targets")
         outcomes.append(_outcome(two_timescale_limit(still, target, until=parameters["long"])))
-    panels.append(_fates_panel(targets, outcomes))
     claims += _random_claims(targets, outcomes)
-    caption = (
-        "All neurons start on the last piece. Values 1, −1, 0: with equal lengths nothing ever moves. Last "
-        "panel: random levels and lengths; above the line the target is recovered."
+    caption = "Values 1, −1, 0; all neurons start on the last piece. Equal lengths: nothing ever moves."
+    lengths = Figure("counterexample", "Neurons on one piece only", tuple(panels), caption, columns=3)
+    fates = Figure(
+        "counterexample-levels",
+        "Neurons on the last piece only, random levels and lengths",
+        (_fates_panel(targets, outcomes),),
+        "Above the line the target is recovered, below it the first neuron stops at the second jump.",
+        columns=1,
     )
-    figure = Figure("counterexample", "Neurons on one piece only", tuple(panels), caption)
-    return Findings((figure,), tuple(claims))
+    return Findings((lengths, fates), tuple(claims))
 
 
 def _lengths_claim(words: str, sharp: Trajectory, smooth: Trajectory) -> Claim:
