@@ -52,5 +52,5 @@ def test_a_heaviside_network_is_refused() -> None:
 def test_jumps_outside_the_interval_are_refused(jump: float) -> None:
     target = sf.PiecewiseConstant(sorted([jump, 0.5]), [0.0, 1.0, 2.0])
     for run in (sf.population_flow, sf.two_timescale_limit):
-        with pytest.raises(sf.InvalidInputError, match=rf"target: breakpoints .* \(0, 1\), got {jump:g}$"):
+        with pytest.raises(sf.InvalidInputError, match=r"target: must have its jumps inside \(0, 1\)"):
             run(START, target, until=1.0)

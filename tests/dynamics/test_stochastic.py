@@ -91,3 +91,16 @@ def test_what_does_not_fit_is_refused() -> None:
         sf.stochastic_descent(sf.StepNetwork([0.5], [0.0]), TARGET, step=0.1, steps=10)
     with pytest.raises(sf.InvalidInputError, match="loss: must be"):
         sf.stochastic_descent(START, TARGET, step=0.1, steps=10, engine="dense", loss=sf.LogisticLoss())
+
+
+@pytest.mark.parametrize("jump", [-0.2, 0.0, 1.0, 1.5])
+def test_jumps_outside_the_interval_are_refused(jump: float) -> None:
+    target = sf.PiecewiseConstant(sorted([jump, 0.5]), [0.0, 1.0, 2.0])
+    line = sf.initialize.uniform_positions(3, sharpness=0.1, seed=0)
+    plane = sf.initialize.uniform_cuboids(3, 2, sharpness=0.1, seed=0)
+    message = r"target: must have its jumps inside \(0, 1\)"
+    for engine in ("auto", "plain", "dense"):
+        with pytest.raises(sf.InvalidInputError, match=message):
+            sf.stochastic_descent(line, target, step=0.1, steps=1, engine=engine)
+    with pytest.raises(sf.InvalidInputError, match=message):
+        sf.stochastic_descent(plane, sf.Additive([target, target]), step=0.1, steps=1)

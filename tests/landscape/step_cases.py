@@ -11,17 +11,22 @@ from shallowflow.arrays import Floats
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(12)
 
 
+SHARPNESSES = (0.01, 0.1, 0.5, 1.0)
+
+
 @st.composite
-def problems(draw: st.DrawFn) -> tuple[sf.StepNetwork, sf.PiecewiseConstant]:
+def problems(
+    draw: st.DrawFn, widest: int = 12, sharpnesses: tuple[float, ...] = SHARPNESSES
+) -> tuple[sf.StepNetwork, sf.PiecewiseConstant]:
     """Draw a network whose windows may overlap, leave [0, 1] or lie on jumps, and a target."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    width, pieces = draw(st.integers(1, 12)), draw(st.integers(1, 5))
+    width, pieces = draw(st.integers(1, widest)), draw(st.integers(1, 5))
     breaks = np.sort(rng.uniform(0.02, 0.98, pieces - 1))
     positions = rng.uniform(-0.1, 1.1, width)
     if pieces > 1 and draw(st.booleans()):
         positions[0] = breaks[0]
     target = sf.PiecewiseConstant(breaks, rng.normal(size=pieces))
-    sharpness = draw(st.sampled_from([0.01, 0.1, 0.5, 1.0]))
+    sharpness = draw(st.sampled_from(sharpnesses))
     return sf.StepNetwork(positions, rng.normal(size=width), rng.normal(), sharpness), target
 
 

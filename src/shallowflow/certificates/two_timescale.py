@@ -1,10 +1,10 @@
-"""Certificates of [two_timescale], Marion & Berthier 2023: Def. 2, Lemma 10, Props 1, 3 and 4, Theorems 1
-and 2.
+"""Certificates of [two_timescale] on runs, Marion & Berthier 2023: Props 3 and 4, Theorems 1 and 2.
 
 Every function takes a `StepNetwork` (the start) and a `PiecewiseConstant` target; where a promise can be
 seen in a run, also its trajectory: of `two_timescale_limit` for Prop. 3 and Thm 2, of `population_flow` for
 Prop. 4 and Thm 1. The constants are those of the proofs (C_1 = 2⁻²¹, C_2 = 2⁻³⁶, C = 2⁻¹⁹). They are tiny:
-hypotheses on η and ε name the factor by which a run misses them.
+hypotheses on η and ε name the factor by which a run misses them. Statements on positions alone are in
+`two_timescale_positions`.
 """
 
 from __future__ import annotations
@@ -13,91 +13,32 @@ from dataclasses import replace
 
 import numpy as np
 
-from shallowflow.arrays import count, positive
+from shallowflow.arrays import positive
 from shallowflow.certificates.certificate import Certificate, Hypothesis, Promise
+from shallowflow.certificates.two_timescale_positions import class_of, good, missing, recovery_distance, wide
 from shallowflow.data.targets import PiecewiseConstant
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.errors import InvalidInputError
-from shallowflow.landscape.population import (
-    best_outer,
-    check_steps,
-    feature_gram,
-    separation,
-    step_loss,
-    well_separated,
-)
+from shallowflow.landscape.population import best_outer, separation, step_loss, well_separated
 from shallowflow.landscape.step_class import (
-    Goodness,
     StepClass,
     checked_delta,
     fewest_per_piece,
     goodness,
     jump_distances,
-    step_class,
 )
 from shallowflow.models.networks import StepNetwork
 
 C_1, C_2, C = 2.0**-21, 2.0**-36, 2.0**-19
 
 
-def definition_2(
-    network: StepNetwork, target: PiecewiseConstant, *, distance: float | None = None
-) -> Certificate:
-    """Certify that positions are D-good, with margins; distance: D, that of Prop. 3 by default."""
-    known = _class_of(network, target)
-    wanted = _recovery_distance(network, known) if distance is None else positive(distance, "distance")
-    found = goodness(network, target)
-    promise = Promise("the positions are D-good for every D up to", _largest_distance(found))
-    return Certificate("two_timescale/definition-2", _good(found, wanted), (promise,))
-
-
-def lemma_10(
-    network: StepNetwork,
-    target: PiecewiseConstant,
-    *,
-    delta: float = 0.1,
-    samples: int = 1000,
-    seed: int = 0,
-) -> Certificate:
-    """Certify that uniform positions are D-good with probability 1 − δ, D = δ/(6(m+1)²), beside a Monte
-    Carlo.
-
-    The network gives the width and η; `samples` draws of positions are tried.
-    """
-    known, m = _class_of(network, target), network.width
-    delta = checked_delta(delta)
-    distance = _lemma_distance(delta, m)
-    rng, good = np.random.default_rng(count(seed, "seed", 0)), 0
-    for _ in range(count(samples, "samples")):
-        drawn = network.moved({"positions": rng.random(m)})
-        good += goodness(drawn, target).good(distance)
-    share, needed = good / samples, 1.0 - delta
-    # Draws at the bound itself fall short of it half of the time, but seldom by three standard errors.
-    broken = share < needed - 3.0 * np.sqrt(needed * delta / samples)
-    kept = True if share >= needed else (False if broken else None)
-    promise = Promise("uniform positions are D-good with a probability of at least", needed, share, kept)
-    return Certificate("two_timescale/lemma-10", (_wide(m, known, delta),), (promise,))
-
-
-def prop_1(network: StepNetwork, target: PiecewiseConstant) -> Certificate:
-    """Certify that H(u) is positive definite: its least eigenvalue is at least Δ(u)/8 for u ∈ 𝒰."""
-    check_steps(network, target)
-    gap = separation(network)
-    inside = Hypothesis("u ∈ 𝒰: Δ(u) > 2η", well_separated(network), gap, 2.0 * network.sharpness)
-    least = float(np.linalg.eigvalsh(feature_gram(network))[0])
-    statement = "the least eigenvalue of the Hessian in the weights is at least"
-    return Certificate(
-        "two_timescale/prop-1", (inside,), (Promise(statement, gap / 8.0, least, least >= gap / 8.0),)
-    )
-
-
 def prop_3(
     network: StepNetwork, target: PiecewiseConstant, trajectory: Trajectory | None = None
 ) -> Certificate:
     """Certify that the two-timescale limit brings a neuron within η of every jump by T = 6/(Δf)²."""
-    known = _class_of(network, target)
+    known = class_of(network, target)
     found = goodness(network, target)
-    wanted, until = _recovery_distance(network, known), known.slow_time
+    wanted, until = recovery_distance(network, known), known.slow_time
     far = None if trajectory is None else _farthest(_at(trajectory, until), target)
     sharp = Hypothesis("η > 0: at η = 0 no neuron is closer than η", network.sharpness > 0)
     kept = None if far is None or not sharp.holds else far < network.sharpness
@@ -105,7 +46,7 @@ def prop_3(
         Promise("the limit stays in 𝒰 at least until τ =", until, *_time_in_domain(trajectory, until)),
         Promise("then every jump has a neuron closer than η", network.sharpness, far, kept),
     )
-    return Certificate("two_timescale/prop-3", (sharp, *_good(found, wanted)), promises)
+    return Certificate("two_timescale/prop-3", (sharp, *good(found, wanted)), promises)
 
 
 def prop_4(
@@ -123,7 +64,7 @@ def prop_4(
     recorded time; the promise names the time at which it is tightest.
     """
     epsilon, speed = _epsilon(epsilon), positive(speed, "speed")
-    known, m = _class_of(network, target), network.width
+    known, m = class_of(network, target), network.width
     networks = [(0.0, network)] if trajectory is None else _recorded(trajectory, speed)
     distance = 2.0 * min(separation(now) for _, now in networks)
     fewest = min(fewest_per_piece(now.positions, target) for _, now in networks)
@@ -161,13 +102,13 @@ def theorem_1(
     Positions are taken to be drawn uniformly.
     """
     epsilon, speed = _epsilon(epsilon), positive(speed, "speed")
-    known, m, delta = _class_of(network, target), network.width, checked_delta(delta)
+    known, m, delta = class_of(network, target), network.width, checked_delta(delta)
     xi, size = positive(error, "error"), (network.width + 1.0)
     q_1 = C_1 / (known.bound**2 * size) * min(delta**2 * known.jump**2 / size**4, xi)
     q_2 = C_2 * delta**2 / (known.bound**4 * size**8.5) * min(delta * known.jump**2 / size, xi)
     silent = float(np.abs(network.outer).max() + np.abs(network.offset))
     hypotheses = (
-        _wide(m, known, delta),
+        wide(m, known, delta),
         Hypothesis("the weights start at zero", silent == 0, silent, 0.0),
         _at_most("η", network.sharpness, q_1),
         _at_most("ε", epsilon, q_2),
@@ -186,17 +127,12 @@ def theorem_2(
     error: float = 0.01,
 ) -> Certificate:
     """Certify recovery by the two-timescale limit (8): ∫|f* − f|² ≤ ξ at τ = 6/(Δf)², as in `theorem_1`."""
-    known, m, delta = _class_of(network, target), network.width, checked_delta(delta)
+    known, m, delta = class_of(network, target), network.width, checked_delta(delta)
     xi, size = positive(error, "error"), network.width + 1.0
     q = C / known.bound**2 * min(delta**2 * known.jump**2 / size**5, xi / known.pieces)
-    hypotheses = (_wide(m, known, delta), _at_most("η", network.sharpness, q))
+    hypotheses = (wide(m, known, delta), _at_most("η", network.sharpness, q))
     promise = _recovery(trajectory, known.slow_time, target, xi, 1.0)
     return Certificate("two_timescale/theorem-2", hypotheses, promise)
-
-
-def _class_of(network: StepNetwork, target: PiecewiseConstant) -> StepClass:
-    check_steps(network, target)
-    return step_class(target)
 
 
 def _epsilon(epsilon: float | None) -> float | None:
@@ -208,55 +144,12 @@ def _not_yet_failed(hypothesis: Hypothesis) -> Hypothesis:
     return replace(hypothesis, holds=False if hypothesis.holds is False else None)
 
 
-def _recovery_distance(network: StepNetwork, known: StepClass) -> float:
-    """Return Prop. 3's D = 2^{13/2} (m+1)^{1/2} M η^{1/2} / Δf."""
-    return float(2.0**6.5 * np.sqrt((network.width + 1) * network.sharpness) * known.bound / known.jump)
-
-
-def _lemma_distance(delta: float, width: int) -> float:
-    """Return Lemma 10's D = δ/(6(m+1)²)."""
-    return delta / (6.0 * (width + 1) ** 2)
-
-
-def _largest_distance(found: Goodness) -> float:
-    """Return the largest D for which positions are D-good, 0 if a piece has fewer than 6."""
-    return min(found.separation, found.asymmetry) if found.fewest >= 6 else 0.0
-
-
-def _good(found: Goodness, distance: float) -> tuple[Hypothesis, ...]:
-    """Return the three conditions of Def. 2 for a given D."""
-    far, lopsided = found.separation, found.asymmetry
-    return (
-        Hypothesis("at least 6 positions on every piece of the target", found.fewest >= 6, found.fewest, 6),
-        Hypothesis(f"Δ(u) ≥ D{_missing(distance, far)}", far >= distance, far, distance),
-        Hypothesis(
-            f"|u_R + u_L − 2v| ≥ D at every jump{_missing(distance, lopsided)}",
-            lopsided >= distance,
-            lopsided,
-            distance,
-        ),
-    )
-
-
-def _wide(width: int, known: StepClass, delta: float) -> Hypothesis:
-    needed = known.neurons(delta)
-    name = f"enough neurons, (2){_missing(needed, width)}"
-    return Hypothesis(name, width >= needed, width, needed)
-
-
 def _at_most(symbol: str, value: float | None, bound: float) -> Hypothesis:
     """Return the hypothesis that a small parameter is small enough; undecided without a value."""
     if value is None:
         return Hypothesis(f"{symbol} is small enough", None, None, bound)
-    name = f"{symbol} is small enough{_missing(value, bound)}"
+    name = f"{symbol} is small enough{missing(value, bound)}"
     return Hypothesis(name, value <= bound, value, bound)
-
-
-def _missing(larger: float, smaller: float) -> str:
-    """Return by what factor a hypothesis is missed, in words; nothing if it holds."""
-    if larger <= smaller:
-        return ""
-    return f" (missed by a factor of {larger / smaller:.3g})" if smaller > 0 else " (missed: it is zero)"
 
 
 def _recorded(trajectory: Trajectory, speed: float = 1.0) -> list[tuple[float, StepNetwork]]:

@@ -15,6 +15,7 @@ from shallowflow.dynamics.record import Record
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.population import check_steps, population_gradient, step_loss
+from shallowflow.landscape.step_class import checked_target
 from shallowflow.models.networks import Network, StepNetwork
 
 
@@ -49,7 +50,7 @@ def population_flow(
     from shallowflow.dynamics.engines.smooth_flow import SmoothFlow, layer_rates
 
     check_trainable(network, target)
-    check_jumps_inside(target)
+    checked_target(target)
     until, tolerance = positive(until, "until"), positive(tolerance, "tolerance")
     rates = layer_rates(network, positive(speed, "speed"), positive(epsilon, "epsilon"))
 
@@ -72,13 +73,6 @@ def population_flow(
     )
     outcome = integrate(engine, recorder, until, progress)
     return recorder.trajectory(outcome, {"engine": engine.name, **engine.statistics()})
-
-
-def check_jumps_inside(target: PiecewiseConstant) -> None:
-    """Refuse a target with a jump outside (0, 1): the integrals go over [0, 1] and would not see it."""
-    outside = target.breakpoints[(target.breakpoints <= 0) | (target.breakpoints >= 1)]
-    if outside.size:
-        raise InvalidInputError(f"target: breakpoints must lie inside (0, 1), got {outside[0]:g}")
 
 
 def check_trainable(network: object, target: object) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from shallowflow.arrays import count, non_negative, one_of, positive, shown
-from shallowflow.data.targets import PiecewiseConstant, Target
+from shallowflow.data.targets import Additive, PiecewiseConstant, Target
 from shallowflow.dynamics.driver import Engine, Progress, drive_measured, judge_training, plan
 from shallowflow.dynamics.engines.sampled_descent import SampledDescent
 from shallowflow.dynamics.engines.step_sgd import HatSteps, PlainSteps, PlateauSteps, Sampling
@@ -13,6 +13,7 @@ from shallowflow.dynamics.record import Record
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.population_loss import population_loss
+from shallowflow.landscape.step_class import checked_target
 from shallowflow.models.loss import Loss, NormLoss, SquareLoss
 from shallowflow.models.networks import Network, StepNetwork
 
@@ -56,6 +57,9 @@ def stochastic_descent(
     True
     """
     population_loss(network, target)  # refuses what does not fit
+    for part in target.components if isinstance(target, Additive) else (target,):
+        if isinstance(part, PiecewiseConstant):
+            checked_target(part)
     if isinstance(network, StepNetwork) and network.sharpness == 0:
         raise InvalidInputError("network: sharpness must be > 0 to be trained by gradients, got 0")
     step, steps = positive(step, "step"), count(steps, "steps")

@@ -10,8 +10,6 @@ from shallowflow.arrays import Floats, Ints
 from shallowflow.estimators.points import Points
 
 ROUNDS = 50
-PER_CUT = 3.0
-"""Parameters that a cut counts for: its height, and two for a place that was searched for."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,25 +73,33 @@ def refined(cuts: Ints, sums: Sums, reach: int) -> Ints:
 
 
 def pruned(cuts: Ints, sums: Sums, reach: int, scatter: float) -> Ints:
-    """Return the cuts that are worth their parameters by BIC, after dropping the least useful one by one.
+    """Return the cuts that are worth their parameters by mBIC, after dropping the least useful one by one.
 
-    BIC of K cuts: n log(misfit/n) + 3K log n with n the number of distinct points (so that weights and
-    repeated rows are the same); `scatter` is the misfit within merged points.
+    mBIC of K cuts into pieces of n_0, …, n_K of the n points, the modified criterion of Zhang & Siegmund,
+    Biometrics 63 (2007) 22–32: BIC takes log n for a parameter, which is too little for a place that was
+    searched for and depends on the length of the pieces for their heights,
+
+        n log(misfit/n) + 3K log n + Σ_i log(n_i/n).
+
+    n counts distinct points (so that weights and repeated rows are the same); `scatter` is the misfit within
+    merged points.
     """
-    smallest = 1e-20 * max(float(sums.wyy[-1]), 1e-300)
-
-    def score(misfit: float, count: int) -> float:
-        fit = sums.size * float(np.log(max(misfit + scatter, smallest)))
-        return fit + PER_CUT * count * float(np.log(sums.size))
-
-    best, lowest = cuts, score(sums.total(cuts), len(cuts))
+    best, lowest = cuts, _mbic(cuts, sums, scatter)
     while len(cuts):
         edges = np.concatenate([[0], cuts, [sums.size]])
         joined = sums.misfit(edges[:-2], edges[2:])
         apart = sums.misfit(edges[:-2], edges[1:-1]) + sums.misfit(edges[1:-1], edges[2:])
         # After a removal: a neighbour may have kept a cut from its best place.
         cuts = refined(np.delete(cuts, int(np.argmin(joined - apart))), sums, reach)
-        value = score(sums.total(cuts), len(cuts))
+        value = _mbic(cuts, sums, scatter)
         if value <= lowest:
             best, lowest = cuts, value
     return best
+
+
+def _mbic(cuts: Ints, sums: Sums, scatter: float) -> float:
+    """Return mBIC up to a constant; see `pruned`."""
+    size, smallest = sums.size, 1e-20 * max(float(sums.wyy[-1]), 1e-300)
+    shares = np.diff(np.concatenate([[0], cuts, [size]])) / size
+    fit = size * np.log(max(sums.total(cuts) + scatter, smallest))
+    return float(fit + 3.0 * len(cuts) * np.log(size) + np.log(shares).sum())

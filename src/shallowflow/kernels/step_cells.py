@@ -73,6 +73,28 @@ def refill(codes: Codes, pieces: Codes, low: Ints, high: Ints, begin: int, end: 
 
 
 @njit(cache=True, **LEAN)
+def relocate(
+    u: Floats,
+    codes: Codes,
+    pieces: Codes,
+    low: Ints,
+    high: Ints,
+    half: float,
+    first: int,
+    last: int,
+) -> None:
+    """Restore the table after the neurons in the slots first … last (inclusive) moved, still sorted."""
+    begin, end = codes.size, -1
+    for j in range(first, last + 1):
+        before, after = low[j], high[j]
+        locate(u, half, low, high, j, codes.size)
+        if low[j] != before or high[j] != after:
+            begin, end = min(begin, before, low[j]), max(end, after, high[j])
+    if end >= begin:
+        refill(codes, pieces, low, high, begin, end)
+
+
+@njit(cache=True, **LEAN)
 def undisturbed(u: Floats, slot: int, before: float, half: float, cells: int) -> bool:
     """Whether order and table still hold after the neuron in `slot`, and no other, moved from `before`."""
     now = u[slot]

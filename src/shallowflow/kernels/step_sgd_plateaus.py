@@ -26,7 +26,7 @@ from numba import njit
 from shallowflow.arrays import Floats, Ints
 from shallowflow.kernels.cone_geometry import LEAN
 from shallowflow.kernels.step_activation import step, step_inside
-from shallowflow.kernels.step_cells import PIECE_BITS, PIECE_MASK, Codes, locate, refill, undisturbed
+from shallowflow.kernels.step_cells import PIECE_BITS, PIECE_MASK, Codes, relocate, undisturbed
 from shallowflow.kernels.step_sgd import OVERFLOW, target_piece, window_slope
 from shallowflow.kernels.xoshiro import Words, uniform
 
@@ -73,14 +73,7 @@ def settle(
         if p < i:
             lowest, highest = min(lowest, p), max(highest, i)
         i += 1
-    begin, last = codes.size, -1
-    for j in range(lowest, highest + 1):
-        before, after = low[j], high[j]
-        locate(u, half, low, high, j, codes.size)
-        if low[j] != before or high[j] != after:
-            begin, last = min(begin, before, low[j]), max(last, after, high[j])
-    if last >= begin:
-        refill(codes, pieces, low, high, begin, last)
+    relocate(u, codes, pieces, low, high, half, lowest, highest)
 
 
 @njit(cache=True, **LEAN)

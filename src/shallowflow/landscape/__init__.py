@@ -23,6 +23,7 @@ from shallowflow.landscape.first_activation import (
 )
 from shallowflow.landscape.fully_trained import fully_trained, to_knots
 from shallowflow.landscape.interaction import Interaction, gaussian_dimension, interaction
+from shallowflow.landscape.last_piece import fate_of_last_piece
 from shallowflow.landscape.least_squares import LeastSquares, least_squares
 from shallowflow.landscape.local_pl import PLBounds, average_pl, energies, local_pl, pl_bounds
 from shallowflow.landscape.merged import MergedNeurons, merged_neurons
@@ -119,6 +120,7 @@ __all__ = [
     "extremal_vectors",
     "face_bound",
     "fair_activation_probability",
+    "fate_of_last_piece",
     "feature_gram",
     "feature_moments",
     "fully_trained",

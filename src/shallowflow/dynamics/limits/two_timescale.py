@@ -14,12 +14,13 @@ from shallowflow.dynamics.flow_recorder import PathRecorder, Segments, dense_rec
 from shallowflow.dynamics.limits.heaviside_flow import HeavisideFlow
 from shallowflow.dynamics.limits.jump_pair import EdgePair, JumpPair
 from shallowflow.dynamics.path import flatten, unflatten
-from shallowflow.dynamics.population import check_jumps_inside, loss_against
+from shallowflow.dynamics.population import loss_against
 from shallowflow.dynamics.problem import checked_record
 from shallowflow.dynamics.record import Record
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.population import best_outer, check_steps, population_gradient, well_separated
+from shallowflow.landscape.step_class import checked_target
 from shallowflow.models.networks import StepNetwork
 
 
@@ -52,7 +53,7 @@ def two_timescale_limit(
     ([('hit', 1, 0.3201)], 0.0)
     """
     check_steps(network, target)
-    check_jumps_inside(target)
+    checked_target(target)
     until, tolerance = positive(until, "until"), positive(tolerance, "tolerance")
     if np.any((network.positions < 0) | (network.positions > 1)):
         raise InvalidInputError("network: positions must lie in [0, 1] for the limit, got one outside")

@@ -8,72 +8,28 @@ from typing import Any
 import numpy as np
 
 from shallowflow.arrays import Floats
-from shallowflow.dynamics.population import population_flow
-from shallowflow.dynamics.record import Record
-from shallowflow.dynamics.stochastic import stochastic_descent
-from shallowflow.experiments.experiment import Claim, Experiment, Findings, Progress
+from shallowflow.experiments.experiment import Claim, Experiment, Findings, Progress, Sweep
 from shallowflow.experiments.figure import Figure, Panel, Series
-from shallowflow.experiments.two_timescale.settings import SETTINGS, covered, squared_distance
-from shallowflow.experiments.two_timescale.sweep import run_all
-from shallowflow.models import initialize
+from shallowflow.experiments.two_timescale.settings import SETTINGS
+from shallowflow.experiments.two_timescale.training import FLOW, SGD, task
+from shallowflow.studies import Study
 
-METHODS = ("SGD", "SGD, smaller steps", "exact flow", "exact flow, longer")
-LAST = Record.geometric(2, networks=False)
-Results = dict[tuple[str, str, float], list[dict[str, float]]]
+FINER, LONGER = "SGD, smaller steps", "exact flow, longer"
+METHODS = (SGD, FINER, FLOW, LONGER)
+Results = Mapping[tuple[str, str, float], Sequence[Mapping[str, float]]]
 """(setting, method, ε) → results of the repeats."""
 
 
-def task(parameters: Mapping[str, Any], seed: np.random.SeedSequence) -> dict[str, float]:
-    """Train from the positions of one repeat; return the distance at the end and the jumps missed."""
-    setting = next(one for one in SETTINGS if one.name == parameters["setting"])
-    epsilon, method = parameters["epsilon"], parameters["method"]
-    network = initialize.uniform_positions(
-        parameters["width"], sharpness=parameters["sharpness"], seed=parameters["repeat"]
-    )
-    time = setting.loss_factor * parameters["slow_time"] / epsilon
-    if method.startswith("SGD"):
-        step = setting.loss_factor * parameters["step"] / (1 if method == "SGD" else parameters["finer"])
-        run = stochastic_descent(
-            network,
-            setting.target,
-            step=step,
-            steps=round(time / step),
-            epsilon=epsilon,
-            noise=parameters["noise"],
-            seed=seed,
-            box_slope=setting.box_slope,
-            record=LAST,
+def run_fig8(parameters: Mapping[str, Any], progress: Progress, sweep: Sweep) -> Findings:
+    """Repeat the training over ε and over starts, each method as a study of its own."""
+    results: dict[tuple[str, str, float], list[Mapping[str, float]]] = {}
+    for method in METHODS:
+        study = Study(
+            f"two_timescale/fig8, {method}", task, _points(method, parameters), root_seed=parameters["seed"]
         )
-    else:
-        longer = parameters["longer"] if method.endswith("longer") else 1.0
-        run = population_flow(
-            network,
-            setting.target,
-            until=time * longer,
-            epsilon=epsilon,
-            tolerance=1e-6,
-            stiff=True,
-            record=LAST,
-        )
-    missed = float((covered(run.final, setting) == 0).sum())
-    return {"distance": squared_distance(run.final, setting), "missed": missed, "ok": float(run.outcome.ok)}
-
-
-def run_fig8(parameters: Mapping[str, Any], progress: Progress) -> Findings:
-    """Repeat the training over ε and over starts, by all methods."""
-    runs = [
-        {**parameters, "setting": setting.name, "method": method, "epsilon": epsilon, "repeat": repeat}
-        for setting in SETTINGS
-        for method in METHODS
-        for epsilon in _epsilons(method, parameters)
-        for repeat in range(parameters["repeats"])
-    ]
-    found = run_all(
-        task, runs, parameters["seed"], parameters["jobs"], lambda done: progress(done, "repeats")
-    )
-    results: Results = {}
-    for run, result in zip(runs, found, strict=True):
-        results.setdefault((run["setting"], run["method"], run["epsilon"]), []).append(result)
+        for one in sweep(study):
+            key = (one.parameters["setting"], method, one.parameters["epsilon"])
+            results.setdefault(key, []).append(one.metrics)
     panels = tuple(_panel(setting.name, results, parameters) for setting in SETTINGS)
     claims = tuple(
         claim for setting in SETTINGS for claim in _claims(setting.name, results, parameters["epsilons"])
@@ -85,11 +41,32 @@ def run_fig8(parameters: Mapping[str, Any], progress: Progress) -> Findings:
     return Findings((Figure("fig8", "Distance to the target over ε", panels, caption),), claims)
 
 
+def _points(method: str, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the parameters of all trainings by a method."""
+    step = parameters["step"] / (parameters["finer"] if method == FINER else 1)
+    until = parameters["slow_time"] * (parameters["longer"] if method == LONGER else 1)
+    fixed = {name: parameters[name] for name in ("width", "sharpness", "noise")}
+    return [
+        {
+            **fixed,
+            "setting": setting.name,
+            "method": SGD if method in (SGD, FINER) else FLOW,
+            "epsilon": epsilon,
+            "step": step,
+            "steps": round(until / (epsilon * step)),
+            "start": start,
+        }
+        for setting in SETTINGS
+        for epsilon in _epsilons(method, parameters)
+        for start in range(parameters["repeats"])
+    ]
+
+
 def _epsilons(method: str, parameters: Mapping[str, Any]) -> Sequence[float]:
     chosen: Sequence[float] = parameters["epsilons"]
-    if method == "SGD, smaller steps":
+    if method == FINER:
         return [epsilon for epsilon in chosen if epsilon >= parameters["finer_from"]]
-    return [max(chosen)] if method == "exact flow, longer" else chosen
+    return [max(chosen)] if method == LONGER else chosen
 
 
 def _values(results: Results, setting: str, method: str, epsilon: float, name: str) -> Floats:
@@ -120,20 +97,20 @@ def _claims(setting: str, results: Results, epsilons: Sequence[float]) -> list[C
     def mean(method: str, epsilon: float, name: str = "distance") -> float:
         return float(_values(results, setting, method, epsilon, name).mean())
 
-    slow, fast = mean("SGD", small), mean("SGD", large)
-    flow, longer = mean("exact flow", large), mean("exact flow, longer", large)
-    still = longer > 5 * mean("exact flow", small)
+    slow, fast = mean(SGD, small), mean(SGD, large)
+    flow, longer = mean(FLOW, large), mean(LONGER, large)
+    still = longer > 5 * mean(FLOW, small)
     return [
         Claim(
             f"{setting}: SGD recovers the target for ε ≪ 1 and fails at ε = 1",
             "the mean distance grows with ε; transition near ε = 0.1",
-            "; ".join(words("SGD", epsilon) for epsilon in sorted(epsilons)),
+            "; ".join(words(SGD, epsilon) for epsilon in sorted(epsilons)),
             slow < 0.2 * fast,
         ),
         Claim(
             f"{setting}: at ε = 1 it is ε that makes the difference, not the steps or the time",
             "both regimes are run until convergence",
-            "; ".join(words(method, large) for method in METHODS[1:]) + f"; {words('exact flow', small)}",
+            "; ".join(words(method, large) for method in METHODS[1:]) + f"; {words(FLOW, small)}",
             still,
             f"the flow at ε = 1 run on falls from {flow:.3f} to {longer:.3f}: part of the distance at the "
             "end of the run is weights that have not converged; the jumps it misses remain",
@@ -158,9 +135,10 @@ FIG8 = Experiment(
     "Distance to the target as a function of ε",
     "Figure 8, App. C",
     {
-        "quick": {**_FIG8, "step": 1e-4, "repeats": 2, "jobs": 1},
-        "paper": {**_FIG8, "step": 1e-5, "repeats": 20, "jobs": 2},
+        "quick": {**_FIG8, "step": 1e-4, "repeats": 2},
+        "paper": {**_FIG8, "step": 1e-5, "repeats": 20},
     },
     run_fig8,
+    sweeps=True,
     cost={"quick": 10.4},
 )

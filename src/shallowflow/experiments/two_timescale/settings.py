@@ -38,6 +38,7 @@ class Setting:
 PRINTED = Setting("printed", (1.0, 4.0, 1.0, 2.0, 1.0, 4.0), 1.0, False)
 AUTHORS = Setting("authors", (1.0, 5.0, 1.0, 3.0, 1.0, 5.0), 2.0, True)
 SETTINGS = (PRINTED, AUTHORS)
+NAMED = {setting.name: setting for setting in SETTINGS}
 
 
 def covered(network: Network, setting: Setting) -> Bools:

@@ -1,4 +1,4 @@
-"""The counter-example of App. D.1, and what the theorems ask of the paper's own example."""
+"""What the theorems ask of the paper's own example, and what of their promises a run shows."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from shallowflow.certificates import Certificate, Hypothesis, certify
-from shallowflow.data import PiecewiseConstant
+from shallowflow.certificates import Hypothesis, certify
 from shallowflow.dynamics.limits.two_timescale import two_timescale_limit
 from shallowflow.dynamics.population import population_flow
 from shallowflow.dynamics.trajectory import Trajectory
@@ -18,118 +17,35 @@ from shallowflow.experiments.two_timescale.settings import PRINTED, function_pan
 from shallowflow.landscape import step_class
 from shallowflow.models import StepNetwork, initialize
 
-CASES = (
-    ("equal lengths", 0.3),
-    ("first piece longer", 0.35),
-    ("second piece longer", 0.25),
-)
-
-
-def run_counterexample(parameters: Mapping[str, Any], progress: Progress) -> Findings:
-    """Follow the limit from neurons that all lie on the third piece, for three pairs of lengths."""
-    panels, claims = list[Panel](), list[Claim]()
-    low, high = parameters["between"]
-    positions = np.linspace(low, high, parameters["width"])
-    for done, (words, first) in enumerate(CASES):
-        progress(done / len(CASES), words)
-        target = PiecewiseConstant([first, parameters["second"]], [1.0, -1.0, 0.0])
-        sharp = two_timescale_limit(
-            StepNetwork(positions, np.zeros(len(positions))), target, until=parameters["until"]
-        )
-        smooth = two_timescale_limit(
-            StepNetwork(positions, np.zeros(len(positions)), 0.0, parameters["sharpness"]),
-            target,
-            until=parameters["until"],
-            stiff=True,
-            tolerance=1e-6,
-        )
-        panels.append(function_panel(sharp.final, target, f"{words}: at the end", "limit, η = 0"))
-        claims.append(_counterexample_claim(words, sharp, smooth))
-    caption = "Values 1, −1, 0; all neurons start on the last piece. Equal lengths: nothing ever moves."
-    figure = Figure("counterexample", "Neurons on one piece only", tuple(panels), caption, columns=3)
-    return Findings((figure,), tuple(claims))
-
-
-def _counterexample_claim(words: str, sharp: Trajectory, smooth: Trajectory) -> Claim:
-    first, last = 2 * float(sharp.losses[0]), 2 * float(sharp.losses[-1])
-    hits = len({event.point for event in sharp.events if event.kind == "hit"})
-    measured = (
-        f"∫(f − f*)²: {first:.3f} → {last:.3f}, {hits} of 2 jumps covered at η = 0; "
-        f"{2 * float(smooth.losses[-1]):.3f} with η = {getattr(smooth.final, 'sharpness', 0):g}"
-    )
-    if words == "equal lengths":
-        stuck = last == first
-        return Claim(
-            f"{words}: neurons on the third piece never move (App. D.1)",
-            "weights and bias are zero at once, positions do not move",
-            measured,
-            stuck,
-        )
-    return Claim(
-        f"{words}: neurons on the third piece never move (App. D.1)",
-        "the paper does not name the lengths",
-        measured,
-        last == first,
-        "the bias is the mean over the first two pieces, not zero, and pulls the nearest neuron: it recovers"
-        if last == 0
-        else "the nearest neuron moves to the second jump and stops there: the first jump stays uncovered",
-    )
-
 
 def run_theorems(parameters: Mapping[str, Any], progress: Progress) -> Findings:
     """State what the theorems ask of the printed example, and what a run shows of their promises."""
-    target, delta = PRINTED.target, parameters["delta"]
-    known = step_class(target)
-    width = int(np.ceil(known.neurons(delta)))
+    known = step_class(PRINTED.target)
+    width = int(np.ceil(known.neurons(parameters["delta"])))
     wide = initialize.uniform_positions(width, sharpness=parameters["sharpness"], seed=parameters["seed"])
-    asked = certify(
-        "two_timescale/theorem-1",
-        wide,
-        target,
-        epsilon=parameters["epsilon"],
-        delta=delta,
-        error=parameters["error"],
-    )
-    limit_asked = certify("two_timescale/theorem-2", wide, target, delta=delta, error=parameters["error"])
     progress(0.1, "Lemma 10")
-    lemma = certify(
-        "two_timescale/lemma-10",
-        wide,
-        target,
-        delta=delta,
-        samples=parameters["samples"],
-        seed=parameters["seed"],
-    )
-    progress(0.3, "Propositions 1 and 4")
-    even = StepNetwork(
-        (np.arange(parameters["width"]) + 0.3) / parameters["width"],
-        np.zeros(parameters["width"]),
-        0.0,
-        parameters["even_sharpness"],
-    )
-    curvature = certify("two_timescale/prop-1", even, target)
-    flow = population_flow(even, target, until=parameters["until"], epsilon=parameters["tiny_epsilon"])
-    tracking = certify("two_timescale/prop-4", even, target, flow, epsilon=parameters["tiny_epsilon"])
+    positions = _position_claims(parameters, wide)
+    progress(0.3, "Proposition 4")
+    tracking = _tracking_claim(parameters)
     progress(0.7, "recovery")
     heaviside = StepNetwork(wide.positions, wide.outer)
-    limit = two_timescale_limit(heaviside, target, until=known.slow_time)
-    recovered = certify(
-        "two_timescale/theorem-2", wide, target, limit, delta=delta, error=parameters["error"]
-    )
-    claims = _theorem_claims(parameters, width, (asked, limit_asked, lemma, curvature, tracking, recovered))
-    return Findings((_recovery_figure(limit, width),), claims)
+    limit = two_timescale_limit(heaviside, PRINTED.target, until=known.slow_time)
+    theorems = _theorem_claims(parameters, wide, limit)
+    return Findings((_recovery_figure(limit, width),), (*theorems, *positions, tracking))
 
 
-def _theorem_claims(
-    parameters: Mapping[str, Any], width: int, certificates: tuple[Certificate, ...]
-) -> tuple[Claim, ...]:
-    asked, limit_asked, lemma, curvature, tracking, recovered = certificates
+def _theorem_claims(parameters: Mapping[str, Any], wide: StepNetwork, limit: Trajectory) -> list[Claim]:
+    """Judge Theorems 1 and 2: what they ask, and what comes true in the limit."""
+    width, chosen = wide.width, {"delta": parameters["delta"], "error": parameters["error"]}
+    epsilon = parameters["epsilon"]
+    asked = certify("two_timescale/theorem-1", wide, PRINTED.target, epsilon=epsilon, **chosen)
+    recovered = certify("two_timescale/theorem-2", wide, PRINTED.target, limit, **chosen)
     sharp, slow = asked.hypotheses[2], asked.hypotheses[3]
-    eta = limit_asked.hypotheses[1]
-    return (
+    end, error = recovered.promises
+    return [
         Claim(
             "Theorem 1 covers the paper's own example",
-            f"m = 20, η = {parameters['sharpness']:g}, ε = {parameters['epsilon']:g}",
+            f"m = 20, η = {parameters['sharpness']:g}, ε = {epsilon:g}",
             f"it asks for m ≥ {width} (20 misses it by {width / 20:.1f}), then η ≤ {_miss(sharp)} and "
             f"ε ≤ {_miss(slow)}",
             asked.holds,
@@ -138,20 +54,36 @@ def _theorem_claims(
         Claim(
             "Theorem 2 covers the paper's own example in the limit ε → 0",
             f"m = 20, η = {parameters['sharpness']:g}",
-            f"it asks for η ≤ {_miss(eta)} at m = {width}",
-            limit_asked.holds,
+            f"it asks for η ≤ {_miss(recovered.hypotheses[1])} at m = {width}",
+            recovered.holds,
             "as for Theorem 1",
         ),
         Claim(
             "What Theorem 2 promises comes true, in the limit η → 0",
             f"∫(f − f*)² ≤ ξ = {parameters['error']:g} at τ = 6/(Δf)²",
-            f"{recovered.promises[1].observed:.2g} at τ = {recovered.promises[0].bound:g} with m = {width}",
-            bool(recovered.promises[1].kept),
+            f"{error.observed:.2g} at τ = {end.bound:g} with m = {width}",
+            bool(error.kept),
         ),
+    ]
+
+
+def _position_claims(parameters: Mapping[str, Any], wide: StepNetwork) -> list[Claim]:
+    """Judge Lemma 10 by draws and Proposition 1 on even positions."""
+    delta, samples = parameters["delta"], parameters["samples"]
+    lemma = certify(
+        "two_timescale/lemma-10",
+        wide,
+        PRINTED.target,
+        delta=delta,
+        samples=samples,
+        seed=parameters["seed"],
+    )
+    curvature = certify("two_timescale/prop-1", _even(parameters), PRINTED.target)
+    return [
         Claim(
-            f"Lemma 10: uniform positions are D-good with probability 1 − δ, δ = {parameters['delta']:g}",
+            f"Lemma 10: uniform positions are D-good with probability 1 − δ, δ = {delta:g}",
             f"≥ {lemma.promises[0].bound:.2f}",
-            f"{lemma.promises[0].observed:.3f} of {parameters['samples']} draws, m = {width}",
+            f"{lemma.promises[0].observed:.3f} of {samples} draws, m = {wide.width}",
             bool(lemma.kept) and lemma.holds,
         ),
         Claim(
@@ -160,14 +92,26 @@ def _theorem_claims(
             f"{curvature.promises[0].observed:.2e} for {parameters['width']} even positions",
             bool(curvature.kept) and curvature.holds,
         ),
-        Claim(
-            "Proposition 4: the weights follow a*(u) within its bound",
-            f"‖a − a*‖ ≤ {tracking.promises[0].bound:.3g} where it is tightest",
-            f"{tracking.promises[0].observed:.3g} at ε = {parameters['tiny_epsilon']:g}",
-            bool(tracking.kept) and tracking.holds,
-            "" if tracking.holds else "a hypothesis fails",
-        ),
+    ]
+
+
+def _tracking_claim(parameters: Mapping[str, Any]) -> Claim:
+    """Judge Proposition 4 on a run so slow that its hypotheses hold."""
+    even, epsilon = _even(parameters), parameters["tiny_epsilon"]
+    flow = population_flow(even, PRINTED.target, until=parameters["until"], epsilon=epsilon)
+    tracking = certify("two_timescale/prop-4", even, PRINTED.target, flow, epsilon=epsilon)
+    return Claim(
+        "Proposition 4: the weights follow a*(u) within its bound",
+        f"‖a − a*‖ ≤ {tracking.promises[0].bound:.3g} where it is tightest",
+        f"{tracking.promises[0].observed:.3g} at ε = {epsilon:g}",
+        bool(tracking.kept) and tracking.holds,
+        "" if tracking.holds else "a hypothesis fails",
     )
+
+
+def _even(parameters: Mapping[str, Any]) -> StepNetwork:
+    width = parameters["width"]
+    return StepNetwork((np.arange(width) + 0.3) / width, np.zeros(width), 0.0, parameters["even_sharpness"])
 
 
 def _miss(hypothesis: Hypothesis) -> str:
@@ -190,13 +134,6 @@ def _recovery_figure(limit: Trajectory, width: int) -> Figure:
     return Figure("theorems", "Recovery with as many neurons as Theorem 1 asks for", (error, end))
 
 
-_COUNTEREXAMPLE = {
-    "width": 6,
-    "between": (0.65, 0.95),
-    "second": 0.6,
-    "sharpness": 4e-3,
-    "until": 3000.0,
-}
 _THEOREMS = {
     "delta": 0.1,
     "error": 0.01,
@@ -208,14 +145,6 @@ _THEOREMS = {
     "tiny_epsilon": 1e-13,
 }
 
-COUNTEREXAMPLE = Experiment(
-    "two_timescale/counterexample",
-    "Neurons on one piece only: stuck, or not",
-    "App. D.1",
-    {"quick": _COUNTEREXAMPLE, "paper": _COUNTEREXAMPLE},
-    run_counterexample,
-    cost={"quick": 2.1},
-)
 THEOREMS = Experiment(
     "two_timescale/theorems",
     "What the theorems ask, and what comes true",

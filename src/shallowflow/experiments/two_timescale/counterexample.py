@@ -1,0 +1,160 @@
+"""The counter-example of App. D.1, for equal and unequal pieces, and for random levels and lengths."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from shallowflow.arrays import Floats
+from shallowflow.data import PiecewiseConstant
+from shallowflow.dynamics.limits.two_timescale import two_timescale_limit
+from shallowflow.dynamics.trajectory import Trajectory
+from shallowflow.experiments.experiment import Claim, Experiment, Findings, Progress
+from shallowflow.experiments.figure import Figure, Panel, Series
+from shallowflow.experiments.two_timescale.settings import function_panel
+from shallowflow.landscape import fate_of_last_piece
+from shallowflow.landscape.last_piece import RECOVERS, SECOND_ONLY, STUCK
+from shallowflow.models import StepNetwork
+
+LEVELS = (1.0, -1.0, 0.0)
+CASES = (
+    ("equal lengths", 0.3),
+    ("first piece longer", 0.35),
+    ("second piece longer", 0.25),
+)
+WHY = {
+    STUCK: "",
+    RECOVERS: "the bias is the mean M > 0 of the first two pieces, not 0: it pulls the leftmost neuron to "
+    "the second jump and, as |−1 − M| > 1, past it to the first; the next neuron follows to the second",
+    SECOND_ONLY: "recovery fails, but not at the start: the bias is the mean M ∈ (−1, 0) of the first two "
+    "pieces and pulls the leftmost neuron to the second jump; left of that u' = ½[1 − (1 + M)²] > 0, so it "
+    "stays",
+}
+
+
+def _outcome(run: Trajectory) -> str:
+    """Return what became of the neurons in a run with η = 0."""
+    reached = {event.point for event in run.events if event.kind == "hit"}
+    return RECOVERS if reached == {0, 1} else SECOND_ONLY if reached == {1} else STUCK
+
+
+def run_counterexample(parameters: Mapping[str, Any], progress: Progress) -> Findings:
+    """Follow the limit from neurons on the third piece: three pairs of lengths, then random targets."""
+    panels, claims = list[Panel](), list[Claim]()
+    (low, high), until = parameters["between"], parameters["until"]
+    positions = np.linspace(low, high, parameters["width"])
+    still = StepNetwork(positions, np.zeros(len(positions)))
+    smooth = StepNetwork(positions, np.zeros(len(positions)), 0.0, parameters["sharpness"])
+    for words, first in CASES:
+        progress(0.0, words)
+        target = PiecewiseConstant([first, parameters["second"]], LEVELS)
+        sharp_run = two_timescale_limit(still, target, until=until)
+        smooth_run = two_timescale_limit(smooth, target, until=until, stiff=True, tolerance=1e-6)
+        panels.append(function_panel(sharp_run.final, target, f"{words}: at the end", "limit, η = 0"))
+        claims.append(_lengths_claim(words, sharp_run, smooth_run))
+    targets = _random_targets(parameters)
+    outcomes = []
+    for done, target in enumerate(targets):
+        progress(done / len(targets), "random targets")
+        outcomes.append(_outcome(two_timescale_limit(still, target, until=parameters["long"])))
+    claims += _random_claims(targets, outcomes)
+    caption = "Values 1, −1, 0; all neurons start on the last piece. Equal lengths: nothing ever moves."
+    lengths = Figure("counterexample", "Neurons on one piece only", tuple(panels), caption, columns=3)
+    fates = Figure(
+        "counterexample-levels",
+        "Neurons on the last piece only, random levels and lengths",
+        (_fates_panel(targets, outcomes),),
+        "Above the line the target is recovered, below it the first neuron stops at the second jump.",
+        columns=1,
+    )
+    return Findings((lengths, fates), tuple(claims))
+
+
+def _lengths_claim(words: str, sharp: Trajectory, smooth: Trajectory) -> Claim:
+    outcome, moved = _outcome(sharp), np.abs(_positions(sharp.final) - _positions(sharp.initial)).max()
+    hits = len({event.point for event in sharp.events if event.kind == "hit"})
+    eta = getattr(smooth.final, "sharpness", 0.0)
+    return Claim(
+        f"{words}: neurons on the third piece stay in a local minimum (App. D.1)",
+        "weights and bias are zero at once, positions do not move (lengths are not named)",
+        f"positions move by {moved:.3f} at most, ∫(f − f*)²: {2 * float(sharp.losses[0]):.3f} → "
+        f"{2 * float(sharp.losses[-1]):.3f}, {hits} of 2 jumps covered at η = 0; "
+        f"{2 * float(smooth.losses[-1]):.3f} with η = {eta:g}",
+        outcome != RECOVERS,
+        WHY[outcome],
+    )
+
+
+def _positions(network: object) -> Floats:
+    assert isinstance(network, StepNetwork)
+    return network.positions
+
+
+def _random_targets(parameters: Mapping[str, Any]) -> list[PiecewiseConstant]:
+    """Return targets of three pieces with normal levels and uniform jumps left of the neurons."""
+    rng = np.random.default_rng(parameters["seed"])
+    return [
+        PiecewiseConstant(np.sort(rng.uniform(0.0, parameters["second"], 2)), rng.normal(size=3))
+        for _ in range(parameters["targets"])
+    ]
+
+
+def _random_claims(targets: list[PiecewiseConstant], outcomes: list[str]) -> list[Claim]:
+    total, kept = len(targets), sum(outcome != RECOVERS for outcome in outcomes)
+    right = sum(fate_of_last_piece(t) == o for t, o in zip(targets, outcomes, strict=True))
+    return [
+        Claim(
+            "Two consecutive pieces without a neuron often mean a local minimum (App. D.1)",
+            "often",
+            f"{kept} of {total} random targets are not recovered; {outcomes.count(STUCK)} of them because "
+            "nothing moves",
+            kept > 0.2 * total,
+            "the neurons move, but the first of them stops at the second jump",
+        ),
+        Claim(
+            "(derived here) It is recovered if and only if |s₁| ℓ₁/(ℓ₁ + ℓ₂) > |s₂|",
+            "the paper gives one example; s₁, s₂: the jumps, ℓ₁, ℓ₂: the lengths of the empty pieces",
+            f"right for {right} of {total} random targets",
+            right == total,
+        ),
+    ]
+
+
+def _fates_panel(targets: list[PiecewiseConstant], outcomes: list[str]) -> Panel:
+    ratio = np.array([abs(t.jumps[1] / t.jumps[0]) for t in targets])
+    share = np.array([t.breakpoints[0] / t.breakpoints[1] for t in targets])
+    series = [Series([0.0, 1.0], [0.0, 1.0], "|s₁| ℓ₁/(ℓ₁ + ℓ₂) = |s₂|", style="dashed", tone="muted")]
+    for outcome, tone in ((RECOVERS, "green"), (SECOND_ONLY, "orange")):
+        chosen = np.array([one == outcome for one in outcomes])
+        series.append(Series(ratio[chosen], share[chosen], outcome, style="points", tone=tone, size=0.7))
+    series.append(Series([0.5], [0.5], "paper, equal lengths", style="crosses", tone="red"))
+    return Panel(
+        tuple(series),
+        "random levels and lengths",
+        "|s₂| / |s₁|",
+        "ℓ₁/(ℓ₁ + ℓ₂)",
+        x_limits=(0.0, 2.0),
+        y_limits=(0.0, 1.0),
+    )
+
+
+_COUNTEREXAMPLE = {
+    "width": 6,
+    "between": (0.65, 0.95),
+    "second": 0.6,
+    "sharpness": 4e-3,
+    "until": 3000.0,
+    "long": 1e9,
+    "seed": 0,
+}
+
+COUNTEREXAMPLE = Experiment(
+    "two_timescale/counterexample",
+    "Neurons on one piece only: stuck, or not",
+    "App. D.1",
+    {"quick": {**_COUNTEREXAMPLE, "targets": 20}, "paper": {**_COUNTEREXAMPLE, "targets": 200}},
+    run_counterexample,
+    cost={"quick": 2.1},
+)

@@ -1,0 +1,56 @@
+"""What becomes of neurons on the last piece: the rule beside the two-timescale limit itself."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import shallowflow as sf
+from shallowflow.landscape import fate_of_last_piece
+
+
+def followed(target: sf.PiecewiseConstant, positions: list[float]) -> str:
+    run = sf.two_timescale_limit(sf.StepNetwork(positions, np.zeros(len(positions))), target, until=1e9)
+    reached = sorted({event.point for event in run.events if event.kind == "hit"})
+    assert (run.losses[-1] < 1e-25) == (reached == [0, 1])
+    return {(): "stuck", (1,): "second jump only", (0, 1): "recovers"}[tuple(reached)]
+
+
+@pytest.mark.parametrize(("first", "fate"), [(0.3, "stuck"), (0.31, "recovers"), (0.29, "second jump only")])
+def test_the_papers_example_hangs_on_the_lengths(first: float, fate: str) -> None:
+    target = sf.PiecewiseConstant([first, 0.6], [1.0, -1.0, 0.0])
+    assert fate_of_last_piece(target) == fate == followed(target, [0.7, 0.8, 0.95])
+
+
+@pytest.mark.parametrize(
+    ("breaks", "values", "fate"),
+    [
+        # A staircase: no mean of the first two levels is the third, so something moves.
+        ([0.3, 0.6], [0.0, 3.0, 4.0], "recovers"),
+        ([0.3, 0.6], [0.0, 1.0, 4.0], "second jump only"),
+        # The mean of 4 on (0, 0.2) and 1 on (0.2, 0.6) is 2.
+        ([0.2, 0.6], [4.0, 1.0, 2.0], "stuck"),
+        ([0.25, 0.6], [4.0, 1.0, 2.0], "recovers"),
+    ],
+)
+def test_other_levels(breaks: list[float], values: list[float], fate: str) -> None:
+    target = sf.PiecewiseConstant(breaks, values)
+    assert fate_of_last_piece(target) == fate == followed(target, [0.65, 0.9])
+
+
+def test_random_targets() -> None:
+    rng = np.random.default_rng(7)
+    found = set()
+    for _ in range(8):
+        target = sf.PiecewiseConstant(np.sort(rng.uniform(0.05, 0.6, 2)), rng.normal(size=3))
+        fate = fate_of_last_piece(target)
+        assert fate == followed(target, [0.7, 0.9])
+        found.add(fate)
+    assert found == {"recovers", "second jump only"}
+
+
+def test_other_numbers_of_pieces_are_refused() -> None:
+    with pytest.raises(sf.InvalidInputError, match="three pieces, got 2"):
+        fate_of_last_piece(sf.PiecewiseConstant([0.5], [0.0, 1.0]))
+    with pytest.raises(sf.InvalidInputError, match=r"inside \(0, 1\)"):
+        fate_of_last_piece(sf.PiecewiseConstant([0.5, 1.5], [0.0, 1.0, 2.0]))
