@@ -215,5 +215,5 @@ FIG3 = Experiment(
     },
     run_fig3,
     sweeps=True,
-    cost={"quick": 3},
+    cost={"quick": 4.8, "paper": 99},
 )

@@ -114,5 +114,5 @@ FIG10 = Experiment(
     },
     run_fig10,
     sweeps=True,
-    cost={"quick": 4.4},
+    cost={"quick": 9.3, "paper": 96},
 )

@@ -131,7 +131,7 @@ FIG4 = Experiment(
     "Figure 4, §6, App. C Table 1",
     {scale: {**TWO_TIMESCALE[scale], "early": 0.05} for scale in TWO_TIMESCALE},
     run_fig4,
-    cost={"quick": 2.6},
+    cost={"quick": 0.5, "paper": 5.6},
 )
 FIG5 = Experiment(
     "two_timescale/fig5",
@@ -143,5 +143,5 @@ FIG5 = Experiment(
     },
     run_fig5,
     sweeps=True,
-    cost={"quick": 1.8},
+    cost={"quick": 0.3, "paper": 3.3},
 )

@@ -140,5 +140,5 @@ FIG8 = Experiment(
     },
     run_fig8,
     sweeps=True,
-    cost={"quick": 10.4},
+    cost={"quick": 4.4, "paper": 79},
 )

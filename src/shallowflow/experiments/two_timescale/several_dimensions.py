@@ -139,10 +139,14 @@ def _fig9_claim(of: Repeats, title: str) -> Claim:
         {e: sum(r[name] > 0 for r in of[e]) for e in (SLOW, FAST)}
         for name in ("missed", "emptied", "unstable")
     )
-    holds = bool(np.median(slow) < 0.5 * np.median(fast))
-    if emptied[SLOW]:
+    smaller, fails = bool(np.median(slow) < 0.5 * np.median(fast)), lost[FAST] > 0.5 * len(fast)
+    if smaller and not fails:
+        why = (
+            f"with steps that are stable for both layers {len(fast) - lost[FAST]} runs at ε = 1 recover, too"
+        )
+    elif emptied[SLOW]:
         why = f"step 1 blows the weights up: {emptied[SLOW]} runs at ε = 0.01 have no neuron left in [0, 1]"
-    elif not holds:
+    elif not smaller:
         why = "this batch is too small for so many parameters: see the paper's scale"
     elif blown[FAST] or emptied[FAST]:
         why = "at ε = 1 step 1 is unstable for the positions; what remains with smaller steps is judged apart"
@@ -154,7 +158,7 @@ def _fig9_claim(of: Repeats, title: str) -> Claim:
         f"median {np.median(slow):.3g} at ε = 0.01 ({lost[SLOW]}/{len(slow)} miss a jump), "
         f"{np.median(fast):.3g} at ε = 1 ({lost[FAST]}/{len(fast)} miss one); judged unstable: {blown[SLOW]} "
         f"and {blown[FAST]}",
-        holds,
+        smaller and fails,
         why,
     )
 
@@ -190,7 +194,7 @@ FIG6 = Experiment(
         },
     },
     run_fig6,
-    cost={"quick": 9.4},
+    cost={"quick": 9.8, "paper": 51},
 )
 FIG9 = Experiment(
     "two_timescale/fig9",
@@ -202,5 +206,5 @@ FIG9 = Experiment(
     },
     run_fig9,
     sweeps=True,
-    cost={"quick": 3.9},
+    cost={"quick": 2.9, "paper": 472},
 )
