@@ -160,5 +160,5 @@ LEMMA5 = Experiment(
         for scale, draws in (("quick", 1000), ("paper", 20_000))
     },
     run_lemma5,
-    cost={"quick": 0.8},
+    cost={"quick": 0.7, "paper": 8},
 )

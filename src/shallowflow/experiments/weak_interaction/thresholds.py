@@ -164,7 +164,7 @@ FIG3 = Experiment(
     },
     run_fig3,
     sweeps=True,
-    cost={"quick": 4.1},
+    cost={"quick": 3.3, "paper": 260},
 )
 FIG4 = Experiment(
     "weak_interaction/fig4",
@@ -192,5 +192,5 @@ FIG4 = Experiment(
     },
     run_fig4,
     sweeps=True,
-    cost={"quick": 8.7},
+    cost={"quick": 5.1},
 )
