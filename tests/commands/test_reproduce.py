@@ -283,7 +283,7 @@ def test_ctrl_c_ends_the_workers_and_keeps_the_store(tmp_path: Path) -> None:
     words = ["reproduce", "plateau/fig9", "plateau/fig10", "--scale", "paper", "--yes", "--jobs", "2"]
     with subprocess.Popen(
         [*COMMAND, *words], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        start_new_session=True,
+        start_new_session=True, preexec_fn=heed_interrupts,
     ) as process:  # fmt: skip
         while planned(tmp_path / "report" / "store") < 2:
             assert process.poll() is None
@@ -298,6 +298,11 @@ def test_ctrl_c_ends_the_workers_and_keeps_the_store(tmp_path: Path) -> None:
     while alive(process.pid):
         assert time.monotonic() < deadline
         time.sleep(0.05)
+
+
+def heed_interrupts() -> None:
+    """Undo what a shell does to its background jobs: they ignore interrupts, and so would the command."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def planned(directory: Path) -> int:
