@@ -1,6 +1,6 @@
 """How long does the first use of an engine compile, and what is left of it in the next process?
 
-Every engine on a small problem, in a new process with an empty cache, and again in another process with what
+The engines with the most code, each on a small problem, in a new process with an empty cache, and again in another process with what
 the first one left. Processor seconds of the call, imports of Numba included.
 """
 
@@ -29,12 +29,9 @@ net = sf.initialize.log_scaled(4, 16, log_scale=-700.0, seed=1)
 """
 DESCENT = 'sf.gradient_descent(net, data, step=1e-3, steps=100, engine="{}")'
 FLOW = 'sf.gradient_flow(net, data, until=1.0, engine="{}")'
-DESCENTS = ("cones", "sliding", "patterns", "fused", "gram")
+IN_THE_PLANE = ("cones", "sliding", "patterns", "fused", "gram")
 USES = {
-    **{
-        f"descent, {name}": (PLANE, DESCENT.format(name))
-        for name in ("cones", "sliding", "patterns", "fused")
-    },
+    **{f"descent, {name}": (PLANE, DESCENT.format(name)) for name in IN_THE_PLANE},
     "descent, blocks": (CURVE, DESCENT.format("blocks")),
     "descent, scaled": (ORTHONORMAL, DESCENT.format("scaled")),
     "flow, cones": (PLANE, FLOW.format("cones")),

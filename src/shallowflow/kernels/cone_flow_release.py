@@ -10,8 +10,8 @@ import numpy as np
 
 from shallowflow.arrays import Floats, Ints
 from shallowflow.kernels.collocation import NEVER, Rule, first_zero, interpolation_matrix
+from shallowflow.kernels.cone_flow_groups import signs_of
 from shallowflow.kernels.cone_flow_state import PLAIN, TWO_VALUED, Problem, Work
-from shallowflow.kernels.cone_flow_step import signs_of
 from shallowflow.kernels.cone_flow_walls import NOISE, downhill, uniform
 from shallowflow.kernels.cone_geometry import BEFORE
 

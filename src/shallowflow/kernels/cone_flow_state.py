@@ -104,6 +104,10 @@ class Due(NamedTuple):
     rest: Floats
     seen: Ints
 
+    def reaching(self, other: Due) -> Due:
+        """Return the same neurons, with clocks that go as far as the farther of both."""
+        return self._replace(reach=np.maximum(self.reach, other.reach), seen=self.seen | other.seen)
+
 
 class Moves(NamedTuple):
     """Changes of group in a step: neuron, share of the step, groups left and entered, θ at the start of the

@@ -142,7 +142,7 @@ def _hop(
     j: int,
     group: int,
     psi: Floats,
-    exit: tuple[float, int],
+    leaving: tuple[float, int],
     rest: float,
     theta: Floats,
     is_active: Bools,
@@ -153,7 +153,7 @@ def _hop(
 
     Set theta (3,) to the value at the start that the new group would have it had, if that group is active.
     """
-    cones, (share, through), kind = field.rays.shape[0], exit, PLAIN
+    cones, (share, through), kind = field.rays.shape[0], leaving, PLAIN
     weights, p = field.scratch[WEIGHTS], field.scratch[MATRIX]
     weights_at(share, field.grid, weights)
     _phi_at(share, group, weights, p, field)
@@ -216,14 +216,14 @@ def find_moves(
         psi[0], psi[1], psi[2] = present(propagators[group], neurons.theta[j])
         before, start, end = psi, 0.0, count
         while True:
-            exit = _exit(group, before, start, limits[2], field)
-            start = exit[0]
+            leaving = _exit(group, before, start, limits[2], field)
+            start = leaving[0]
             if start > 1.0:
                 break
             if end == moves.neuron.size or end - count == MOST_HOPS:
                 return i, FULL if end == moves.neuron.size else UNSETTLED, -1, cut
             after = moves.theta[end]
-            target, kind, kink = _hop(j, group, before, exit, limits[1], after, is_active, now, field)
+            target, kind, kink = _hop(j, group, before, leaving, limits[1], after, is_active, now, field)
             if target < 3 * cones and not is_active[target]:
                 return i, count, target, cut
             if kink * min(KINK, start, 1.0 - start) > limits[0]:

@@ -293,3 +293,37 @@ def test_records_choose_what_is_kept() -> None:
 def test_the_engine_is_for_relu_networks_of_the_plane() -> None:
     with pytest.raises(sf.InvalidInputError, match="'cones' needs a ReLUNetwork on inputs of dimension 2"):
         sf.gradient_flow(sf.KnotNetwork([0.0], [1.0]), sf.Dataset([[1.0]], [1.0]), until=1.0, engine="cones")
+
+
+def test_recorded_times_may_be_next_to_each_other() -> None:
+    """0.3 and 0.1 + 0.2 differ by rounding: the step between them is no standstill."""
+    network, dataset = random_problem(1, 0.0)
+    trajectory = wide(network, dataset, 1.0, record=sf.Record.at([0.3, 0.1 + 0.2, 1.0]))
+    assert trajectory.outcome.status == "completed"
+    assert len(trajectory.times) == 4
+
+
+def test_a_hopelessly_wrong_label_has_a_finite_logistic_loss() -> None:
+    """At margins below -37 the slope of ln(1 + e^-m) is 1 to rounding, and says nothing of the loss."""
+    dataset = sf.Dataset([[1.0, 0.2], [0.3, 1.0]], [-1.0, 1.0])
+    network = sf.ReLUNetwork([[6.0, 1.0], [1.0, 4.0]], [12.0, 1.0])
+    cones, dense = (
+        sf.gradient_flow(network, dataset, until=0.2, loss=sf.LogisticLoss(), engine=engine, tolerance=1e-9)
+        for engine in ("cones", "dense")
+    )
+    assert dense.losses[0] > 30
+    assert cones.outcome.status == "completed"
+    assert np.all(np.diff(cones.losses) <= 0)
+    np.testing.assert_allclose(cones.losses[-1], dense.losses[-1], rtol=1e-7)
+
+
+def test_a_neuron_that_is_zero_stays_and_is_in_nobodys_way() -> None:
+    network, dataset = random_problem(5, 0.0)
+    inner, outer = np.vstack([network.inner, np.zeros((2, 2))]), np.append(network.outer, [0.0, 0.0])
+    more = sf.ReLUNetwork(inner, outer, slope=network.slope, scale=network.scale)
+    one, other = wide(network, dataset, 2.0), wide(more, dataset, 2.0)
+    final = relu(other.final)
+    assert distance(sf.ReLUNetwork(final.inner[:-2], final.outer[:-2], scale=final.scale), one.final) < 1e-12
+    assert not final.inner[-2:].any()
+    assert not final.outer[-2:].any()
+    assert [event.neuron for event in other.events] == [event.neuron for event in one.events]

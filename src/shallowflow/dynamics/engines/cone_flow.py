@@ -11,13 +11,13 @@ import numpy as np
 from shallowflow.arrays import Floats, Ints
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.engines.cone_step import ConeStepper
-from shallowflow.dynamics.engines.group_events import GroupEvents, Moves, no_moves
+from shallowflow.dynamics.engines.group_events import GroupEvents, GroupMoves, no_moves
 from shallowflow.dynamics.group_recorder import Geometry, GroupStep, Log
 from shallowflow.dynamics.outcome import Outcome
+from shallowflow.kernels import cone_flow_groups as groupwise
 from shallowflow.kernels import cone_flow_keys as keys
 from shallowflow.kernels import cone_flow_release as release
 from shallowflow.kernels import cone_flow_state, cone_forces, cone_geometry
-from shallowflow.kernels import cone_flow_step as groupwise
 from shallowflow.kernels.cone_flow_walls import uniform
 from shallowflow.kernels.cone_groups import MAX_SPREAD
 from shallowflow.models.loss import LogisticLoss, SquareLoss
@@ -59,7 +59,8 @@ class ConeFlow:
         rays = cone_flow_state.rays_of(walls)
         self._problem = cone_flow_state.Problem(walls, samples, rays, float(network.slope), function)
         self._names = GroupEvents(inputs, samples, len(rays), network.slope)
-        self._loss = _LossOfPulls(loss, dataset, weight, function[2])
+        self._gates = np.where(self._names.active, 1.0, network.slope)
+        self._loss = _LossAtNodes(loss, dataset, weight, samples.targets)
         self._released_count = self._two_valued = self._most_sliding = self._idle = 0
         self._stalled = False
         self._begin()
@@ -88,7 +89,7 @@ class ConeFlow:
         )
         self._ahead = moves.then(self._released(work.here.forces))
 
-    def _distribute(self) -> Moves:
+    def _distribute(self) -> GroupMoves:
         """Give every neuron its group and its key; return the moves of those that start on a wall."""
         problem, (neurons, groups, work, _) = self._problem, self._state
         cone, wall = release.starting_cones(neurons.theta[:, :2], problem)
@@ -107,7 +108,9 @@ class ConeFlow:
                 ray = problem.rays[wall[j]]
                 neurons.theta[j, :2] = (neurons.theta[j, :2] @ ray) * ray
         neurons.slot[:] = groupwise.slots_of(group, neurons.theta[:, 2], self._cones)
-        groups.counts[:] = np.bincount(group, minlength=len(groups.counts))
+        # Neurons with w = 0 and a = 0 never move; they are in no group.
+        alive = neurons.theta.any(axis=1)
+        groups.counts[:] = np.bincount(group[alive], minlength=len(groups.counts))
         groupwise.clear(np.arange(3 * self._cones), groups)
         groupwise.watch(np.arange(self._cones), work.here.forces, groups, problem.walls.normals)
         everyone = np.arange(len(group), dtype=np.int32)
@@ -115,7 +118,7 @@ class ConeFlow:
         keys.file(everyone, neurons, groups, problem)
         self._two_valued += sum(kinds)
         log = Log(np.zeros(len(starting)), starting, group[starting], neurons.theta[starting])
-        return Moves(log, cone[starting], np.array(kinds, np.int64))
+        return GroupMoves(log, cone[starting], np.array(kinds, np.int64))
 
     def groups(self) -> Ints:
         """Return the group of every neuron (`kernels.cone_flow_state`), (m,)."""
@@ -124,8 +127,13 @@ class ConeFlow:
 
     def geometry(self) -> Geometry:
         """Return what the path of this flow needs to know of the data."""
-        gates = np.where(self._names.active, 1.0, self._problem.slope)
-        return Geometry(self._start, self._problem.samples.points, gates, self._problem.rays, self._root)
+        points = self._problem.samples.points
+        return Geometry(self._start, points, self._gates, self._problem.rays, self._root)
+
+    def _predictions(self) -> Floats:
+        """Return the predictions at the nodes of the last step, (q, k)."""
+        scale, points = float(self._network.scale), self._problem.samples.points
+        return groupwise.predictions(self._gates, scale, self._state[2], points)
 
     def network(self) -> ReLUNetwork:
         """Return the current network, its neurons in the caller's order."""
@@ -152,7 +160,7 @@ class ConeFlow:
         return GroupStep(
             start,
             self.time,
-            self._loss(pulls),
+            self._loss(self._predictions()),
             pulls,
             occupied,
             propagators,
@@ -162,7 +170,7 @@ class ConeFlow:
             self.network,
         )
 
-    def _taken(self, count: int, start: float, length: float) -> Moves:
+    def _taken(self, count: int, start: float, length: float) -> GroupMoves:
         """Return the moves of the step in the order of time."""
         moves = self._stepper.moves
         order = np.argsort(moves.share[:count], kind="stable")
@@ -174,7 +182,7 @@ class ConeFlow:
             moves.entered[:count][order],
             moves.theta[:count][order],
         )
-        return Moves(log, moves.left[:count][order], kinds)
+        return GroupMoves(log, moves.left[:count][order], kinds)
 
     def _synchronise(self) -> tuple[Ints, Floats]:
         """Re-synchronise groups with an uneven propagator; return them with their matrices."""
@@ -191,7 +199,7 @@ class ConeFlow:
         keys.add_neurons(members, neurons, groups)
         return uneven, matrices
 
-    def _released(self, forces: Floats) -> Moves:
+    def _released(self, forces: Floats) -> GroupMoves:
         """Release what is pulled off, at once; the moves belong to the next step."""
         neurons, groups, _, _ = self._state
         waiting = groups.counts[self._cones :]
@@ -202,7 +210,7 @@ class ConeFlow:
         if not ways.any():
             return no_moves()
         of_all = self.groups()
-        leaving = np.flatnonzero(ways[of_all] > 0).astype(np.int32)
+        leaving = np.flatnonzero((ways[of_all] > 0) & neurons.theta.any(axis=1)).astype(np.int32)
         left = of_all[leaving]
         entered, either = targets[left], (ways[left] == 2) & (left < 3 * self._cones)
         drawn = np.flatnonzero(either)[[uniform(j) < 0.5 for j in leaving[either]]]
@@ -256,18 +264,19 @@ class ConeFlow:
         return "tolerance"
 
 
-class _LossOfPulls:
-    """The loss from the pulls rate·(−∂ℓ/∂h_k), (q, k) → (q,); points at the origin add a constant."""
+class _LossAtNodes:
+    """The loss at the nodes of a step, from predictions (q, k); points at the origin add a constant."""
 
-    def __init__(self, loss: SquareLoss | LogisticLoss, dataset: Dataset, weight: float, rate: float) -> None:
-        self._square, self._weight, self._rate = isinstance(loss, SquareLoss), weight, rate
+    def __init__(
+        self, loss: SquareLoss | LogisticLoss, dataset: Dataset, weight: float, targets: Floats
+    ) -> None:
+        self._square, self._weight, self._targets = isinstance(loss, SquareLoss), weight, targets
         resting = dataset.targets[~np.any(dataset.inputs != 0, axis=1)]
-        parts = 0.5 * resting**2 if self._square else np.full(len(resting), np.log(2.0))
-        self._constant = weight * float(parts.sum())
+        self._constant = float(self._sum(np.zeros_like(resting), resting))
 
-    def __call__(self, pulls: Floats) -> Floats:
-        slopes = pulls / self._rate
-        # Of the logistic loss ln(1 + e^-m) the slope is p = 1/(1 + e^m), up to sign: it is -ln(1 - p).
-        parts = 0.5 * slopes**2 if self._square else -np.log1p(-np.abs(slopes))
-        losses: Floats = self._weight * parts.sum(axis=1) + self._constant
-        return losses
+    def _sum(self, values: Floats, targets: Floats) -> Floats:
+        parts = 0.5 * (values - targets) ** 2 if self._square else np.logaddexp(0.0, -values * targets)
+        return np.asarray(self._weight * parts.sum(axis=-1))
+
+    def __call__(self, values: Floats) -> Floats:
+        return self._sum(values, self._targets) + self._constant

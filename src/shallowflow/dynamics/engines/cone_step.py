@@ -24,9 +24,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from shallowflow.arrays import Bools, Floats, Ints
+from shallowflow.kernels import cone_flow_groups as groupwise
 from shallowflow.kernels import cone_flow_keys as keys
 from shallowflow.kernels import cone_flow_release as release
-from shallowflow.kernels import cone_flow_step as groupwise
 from shallowflow.kernels.collocation import NEVER
 from shallowflow.kernels.cone_flow_solve import FLOOR, solve, sweep_group
 from shallowflow.kernels.cone_flow_state import FULL, UNSETTLED, Problem, State, new_moves
@@ -87,7 +87,7 @@ class ConeStepper:
         number = groupwise.begin_step(groups, work)
         for _ in range(MOST_ATTEMPTS):
             self.counters.attempts += 1
-            if length <= SHORTEST * time or length == 0.0:
+            if length == 0.0 or SHORTEST * time >= length < remaining:
                 return -1, 0.0
             sweeps, error, _ = self._solved(number, length)
             due, listed = None, neurons.list[:0]
@@ -109,6 +109,9 @@ class ConeStepper:
                 length, uncut = length * _factor(error), 0.0
                 groupwise.restart(number, work)
                 continue
+            if count:
+                # The moves changed the forces, and with them how far the clocks went.
+                due = due.reaching(groupwise.find_due(number, length, groups, work))
             keys.make_moves(count, self.moves, neurons, groups)
             groupwise.advance(number, due, when, groups, work)
             keys.file(listed, neurons, groups, self._problem)
@@ -139,13 +142,13 @@ class ConeStepper:
         enough = max(MOVES_SHARE * self._tolerance, 10.0 * FLOOR)
         self.counters.checks += len(listed)
         traced, found = listed, number
-        for _ in range(MOST_PASSES):
+        for passes in range(MOST_PASSES):
             count, found, cut = self._found(traced, found, length)
             if count < 0:
                 break
             when = groupwise.entries(count, self.moves, groups.counts)
             cut = min(cut, release.first_release(found, when, self._rest, work, rule, self._problem))
-            if cut <= 1.0 or count == 0:
+            if cut <= 1.0 or (count == 0 and passes == 0):
                 return count, found, cut, when, error
             # A neuron that only now comes to graze a wall is found there at the start of the next step.
             traced = groupwise.movers(count, self.moves)

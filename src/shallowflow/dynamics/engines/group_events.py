@@ -14,27 +14,27 @@ from shallowflow.dynamics.outcome import Event
 
 
 @dataclass(frozen=True)
-class Moves:
+class GroupMoves:
     """Moves in the order of time: the log, the groups left, and whether the way was one of several."""
 
     log: Log
     left: Indices
     two_valued: Indices
 
-    def then(self, later: Moves) -> Moves:
+    def then(self, later: GroupMoves) -> GroupMoves:
         """Return these moves followed by later ones."""
         both = zip(vars(self.log).values(), vars(later.log).values(), strict=True)
-        return Moves(
+        return GroupMoves(
             Log(*(np.concatenate(pair) for pair in both)),
             np.concatenate([self.left, later.left]),
             np.concatenate([self.two_valued, later.two_valued]),
         )
 
 
-def no_moves() -> Moves:
+def no_moves() -> GroupMoves:
     """Return an empty list of moves."""
     none = np.empty(0, np.int32)
-    return Moves(Log(np.empty(0), none, none, np.empty((0, 3))), none, none)
+    return GroupMoves(Log(np.empty(0), none, none, np.empty((0, 3))), none, none)
 
 
 class GroupEvents:
@@ -52,7 +52,7 @@ class GroupEvents:
         self._index = [rows[point.tobytes()].pop() for point in samples.points]
         self._on_line = samples.walls % lines
 
-    def name(self, moves: Moves, most: int) -> list[Event]:
+    def name(self, moves: GroupMoves, most: int) -> list[Event]:
         """Return the first events of the moves."""
         events = list[Event]()
         log = moves.log

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from scipy.linalg import expm
 
 from shallowflow.arrays import Floats
+from shallowflow.kernels import cone_flow_groups as groupwise
 from shallowflow.kernels import cone_flow_release as release
-from shallowflow.kernels import cone_flow_step as groupwise
 from shallowflow.kernels.cone_flow_keys import add_neurons
 from shallowflow.kernels.cone_flow_state import Problem, State, new_state, rays_of
 from shallowflow.kernels.cone_flow_walls import downhill

@@ -21,7 +21,7 @@ from shallowflow.kernels.cone_heap import Indices
 MARGIN = 1.02
 """Clocks are advanced by so much more than the nodes say."""
 UPPER = np.triu_indices(3)
-FULL = np.array([[0, 1, 2], [1, 3, 4], [2, 4, 5]])
+ENTRY = np.array([[0, 1, 2], [1, 3, 4], [2, 4, 5]])
 """Where the entries of S are in its upper triangle."""
 IDENTITY = np.eye(3).ravel()
 
@@ -34,7 +34,7 @@ def begin_step(groups: Groups, work: Work) -> int:
     work.is_active[:] = False
     work.is_active[occupied] = True
     p = groups.propagators[occupied].reshape(number, 3, 3)
-    s = groups.moments[occupied][:, FULL]
+    s = groups.moments[occupied][:, ENTRY]
     work.now[occupied] = (p @ s @ p.transpose(0, 2, 1))[:, UPPER[0], UPPER[1]]
     restart(number, work)
     return number
@@ -223,8 +223,19 @@ def squared_gradient(forces: Floats, groups: Groups, rays: Floats) -> tuple[floa
     wall = np.where(occupied < cones, occupied, (occupied - cones) // 2)
     along = (forces * rays).sum(axis=1, keepdims=True) * rays
     f = np.where((occupied < cones)[:, None], forces[wall], along[wall])
-    p, s = groups.propagators[occupied].reshape(-1, 3, 3), groups.moments[occupied][:, FULL]
+    p, s = groups.propagators[occupied].reshape(-1, 3, 3), groups.moments[occupied][:, ENTRY]
     now = p @ s @ p.transpose(0, 2, 1)
     inner = (f**2).sum(axis=1) @ now[:, 2, 2]
     outer = np.einsum("gi,gij,gj->", f, now[:, :2, :2], f)
     return float(inner), float(outer)
+
+
+def predictions(gates: Floats, scale: float, work: Work, points: Floats) -> Floats:
+    """Return h at the data points (k, 2) and the nodes, (q, k); gates (C, k): how cones see the points."""
+    cones, active = len(gates), np.flatnonzero(work.is_active)
+    nodes = len(work.field.grid.nodes)
+    phi = work.field.phi[active].reshape(-1, nodes, 3, 3)
+    s = (work.now[active][:, None] + work.extra[active])[..., ENTRY]
+    moments = (phi @ s @ phi.transpose(0, 1, 3, 2))[..., :2, 2]
+    cone = np.where(active < cones, active, (active - cones) // 2)
+    return np.asarray(scale * np.einsum("gqd,kd,gk->qk", moments, points, gates[cone], optimize=True))
