@@ -1,7 +1,7 @@
 """How long does the first use of an engine compile, and what is left of it in the next process?
 
-The engines with the most code, each on a small problem, in a new process with an empty cache, and again in another process with what
-the first one left. Processor seconds of the call, imports of Numba included.
+The engines with the most code, each on a small problem, in a new process with an empty cache, and again in
+another process with what the first one left. Processor seconds of the call, imports of Numba included.
 """
 
 from __future__ import annotations
