@@ -22,9 +22,9 @@ from shallowflow.dynamics.engines.gram_descent import GramDescent
 from shallowflow.dynamics.engines.knot_descent import KnotDescent
 from shallowflow.dynamics.engines.log_descent import LogDescent
 from shallowflow.dynamics.engines.pattern_descent import BucketedDescent, PatternDescent
-from shallowflow.dynamics.engines.precision import PRECISIONS
 from shallowflow.dynamics.engines.sliding_descent import SlidingDescent
 from shallowflow.dynamics.engines.step_descent import WindowDescent
+from shallowflow.dynamics.engines.sweep_descent import PRECISIONS
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.orthonormal import ORTHONORMAL, orthonormality
 from shallowflow.models.loss import LogisticLoss, Loss, NormLoss, SquareLoss

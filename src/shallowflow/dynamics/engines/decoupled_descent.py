@@ -9,9 +9,7 @@ import numpy as np
 
 from shallowflow.arrays import Floats
 from shallowflow.data.dataset import Dataset
-from shallowflow.dynamics.engines.precision import PRECISIONS, blocks_of, constants_of
-from shallowflow.dynamics.outcome import Event
-from shallowflow.models.loss import SquareLoss
+from shallowflow.dynamics.engines.sweep_descent import SweepDescent
 from shallowflow.models.networks import ReLUNetwork
 
 ROUNDING = 1e-13
@@ -42,7 +40,7 @@ def orthogonal(inputs: Floats) -> bool:
     return bool(np.max(np.abs(error)) <= ROUNDING * np.sqrt(size))
 
 
-class DecoupledDescent:
+class DecoupledDescent(SweepDescent):
     """θ ← θ − step·∇L(θ) on orthogonal inputs, the inner layer with step·epsilon; O(m·n) per step.
 
     The state is z_ji = ⟨w_j, x_i⟩; w_j = w_j(0) + Σ_i (z_ji − z_ji(0)) x_i/‖x_i‖² is made when asked for.
@@ -50,30 +48,21 @@ class DecoupledDescent:
 
     name = "decoupled"
 
-    def __init__(
-        self,
-        network: ReLUNetwork,
-        dataset: Dataset,
-        loss: SquareLoss,
-        step: float,
-        epsilon: float,
-        precision: str = "double",
-    ) -> None:
+    def _lay_out(self, dataset: Dataset) -> None:
         from shallowflow.kernels.decoupled_descent import advance
         from shallowflow.kernels.decoupled_tiles import BLOCK
         from shallowflow.kernels.vectors import aligned
 
         self._kernel = advance
-        self._network, self._inputs, self._precision = network, dataset.inputs, precision
-        constants = constants_of(network, dataset, loss, step, epsilon, PRECISIONS[precision])
+        network, constants = self._network, self._constants
         samples = BLOCK // constants.itemsize
         squares = np.einsum("id,id->i", dataset.inputs, dataset.inputs)
         self._problem = (
-            blocks_of(squares, samples, constants),
-            blocks_of(dataset.targets, samples, constants),
+            self._blocks(squares, samples),
+            self._blocks(dataset.targets, samples),
             constants,
         )
-        values = blocks_of(network.preactivations(dataset.inputs), samples, constants)
+        values = self._blocks(network.preactivations(dataset.inputs), samples)
         self._values = aligned(values.size, values).reshape(-1, network.width, samples)
         self._values[:] = values.transpose(1, 0, 2)
         self._outer = network.outer.astype(constants.dtype)
@@ -109,11 +98,3 @@ class DecoupledDescent:
         moved = self._rows(values - self._start) / np.where(squares > 0, squares, 1.0)
         inner = self._network.inner + moved @ self._inputs
         return self._network.moved({"inner": inner, "outer": outer.astype(np.float64)})
-
-    def events(self, step: float) -> tuple[Event, ...]:
-        """Crossings are not watched."""
-        return ()
-
-    def statistics(self) -> dict[str, float | int | str]:
-        """Return the precision."""
-        return {"precision": self._precision}
