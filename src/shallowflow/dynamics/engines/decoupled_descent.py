@@ -12,33 +12,6 @@ from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.engines.sweep_descent import SweepDescent
 from shallowflow.models.networks import ReLUNetwork
 
-ROUNDING = 1e-13
-"""Cosine below which two inputs count as orthogonal: what rounding makes of an orthogonal family."""
-SMALL = 500
-"""Inputs up to which the whole Gram matrix is looked at; beyond, its products with random vectors."""
-PROBES = 4
-
-
-def orthogonal(inputs: Floats) -> bool:
-    """Return whether all inputs (n, d) are orthogonal to each other, up to rounding.
-
-    Many inputs are probed: X Xᵀ v = D v must hold for random v, to rounding. An inner product much larger
-    than rounding goes unseen only if the v are all small at its place.
-    """
-    size, dimension = inputs.shape
-    if size > dimension:
-        return False
-    norms = np.linalg.norm(inputs, axis=1)
-    lengths = np.where(norms > 0, norms, 1.0)
-    if size <= SMALL:
-        unit = inputs / lengths[:, None]
-        cosines = np.abs(unit @ unit.T)
-        np.fill_diagonal(cosines, 0.0)
-        return bool(np.max(cosines) <= ROUNDING)
-    probes = np.random.default_rng(0).standard_normal((size, PROBES)) / lengths[:, None]
-    error = inputs @ (inputs.T @ probes) / lengths[:, None] - lengths[:, None] * probes * (norms > 0)[:, None]
-    return bool(np.max(np.abs(error)) <= ROUNDING * np.sqrt(size))
-
 
 class DecoupledDescent(SweepDescent):
     """θ ← θ − step·∇L(θ) on orthogonal inputs, the inner layer with step·epsilon; O(m·n) per step.
