@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -222,6 +225,19 @@ def test_residuals_that_are_too_large_are_no_application() -> None:
     assert not found.certificates[0].holds
     assert not found.applies
     assert "(26)" in found.words[0]
+
+
+def test_the_verdict_does_not_hang_on_the_order_of_hypotheses(monkeypatch: pytest.MonkeyPatch) -> None:
+    question = Question(sf.Dataset([[1.0, 0.0], [0.5, np.sqrt(0.75)]], [0.01, -0.01]), width=15)
+    words = verdict(question).words
+    plain = paper.theorem_1
+
+    def turned_round(*arguments: Any, **options: Any) -> Certificate:
+        certificate = plain(*arguments, **options)
+        return replace(certificate, hypotheses=certificate.hypotheses[::-1])
+
+    monkeypatch.setattr(paper, "theorem_1", turned_round)
+    assert verdict(question).words == words
 
 
 def test_the_verdict_draws_the_start_of_the_seed_asked_for() -> None:

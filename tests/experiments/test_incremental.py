@@ -11,10 +11,10 @@ import pytest
 import shallowflow as sf
 from shallowflow.dynamics.limits.jumps import Jumps, jumps
 from shallowflow.experiments import EXPERIMENTS, Claim
-from shallowflow.experiments.incremental import convergence, norm_by_size
+from shallowflow.experiments.incremental import convergence, near_orthogonal, norm_by_size
 from shallowflow.experiments.incremental.crossover import Crossing, crossing_claim
 from shallowflow.experiments.incremental.norms import LN10, identity, labels, small_start
-from shallowflow.experiments.incremental.starts import apart
+from shallowflow.experiments.incremental.starts import SEPARATED
 from shallowflow.landscape.min_norm import SHARED_RATIO, min_squared_norm, squared_norm
 
 SMALL: Mapping[str, Mapping[str, Any]] = {
@@ -82,6 +82,24 @@ def test_theorem_2_tells_of_jumps_that_the_flow_has_not_made(monkeypatch: pytest
     assert "1 jumps missing" in first.measured
 
 
+def apart(limit: sf.SaddleToSaddle, acceleration: float) -> bool:
+    """Whether Algorithm 1 interpolates by jumps that α = e^{−acceleration} tells apart.
+
+    Both the gap of a jump, |ρ| of the next neuron that shares a point, and the growth of ρ until the next
+    jump, times ln(1/α), are at least `SEPARATED`.
+    """
+    if not limit.interpolates:  # perhaps without any jump
+        return False
+    least = min(float(limit.process.gaps.min()), float(limit.process.settling.min()))
+    return least * acceleration >= SEPARATED
+
+
+def test_starts_without_a_jump_are_refused() -> None:
+    data = sf.data.GENERATORS["orthonormal"](4, labels="positive", seed=0)
+    idle = sf.LogScaledNetwork(np.ones((1, 4)), -np.ones(1), np.zeros(1))
+    assert not apart(sf.saddle_to_saddle(idle, data), 1e6)
+
+
 def first_seed(name: str, scale: str) -> int:
     """The first seed that the rule of `starts` accepts for an experiment's data, width and smallest start."""
     asked = EXPERIMENTS[name].parameters[scale]
@@ -116,6 +134,7 @@ def test_figure_5_has_teeth() -> None:
         sizes[None, :3, None] ** 0.6,
         np.ones(4),
         np.zeros(1),
+        1e-10,
     )
     descent, limit, _ = norm_by_size._slope_claims(steep)
     assert "slope 0.600" in descent.measured
@@ -124,6 +143,53 @@ def test_figure_5_has_teeth() -> None:
     scales, way = np.array([5.0, 50.0, 500.0]), np.array([0.0, 0.5, 1.0])
     assert crossing_claim([Crossing(64, scales, way), Crossing(256, 2 * scales, way)]).holds
     assert not crossing_claim([Crossing(64, scales, way), Crossing(1024, scales, way)]).holds
+
+
+def norms_of(ratio: float, loss: float) -> norm_by_size.Norms:
+    """Norms of slope ½ at a given ratio to the minimum and loss at the end."""
+    sizes = np.array([32.0, 256.0, 2048.0, 16384.0])
+    least = np.sqrt(sizes)
+    limits, descents = 2 * least[:, None], ratio * least[None, :3, None]
+    return norm_by_size.Norms(sizes, (2,), least, limits, descents, np.ones(4), np.array([loss]), 1e-10)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "loss", "holds"), [(1.4, 1e-11, True), (1.4, 1e-3, False), (0.9, 0.0, False)]
+)
+def test_figure_5_counts_interpolators_only(ratio: float, loss: float, holds: bool) -> None:
+    """Norms below the minimum, and norms of networks that are not trained, prove nothing."""
+    norms = norms_of(ratio, loss)
+    assert norm_by_size._slope_claims(norms)[0].holds == holds
+    assert norm_by_size._norm_claims(norms)[0].holds == holds
+
+
+def test_figure_6_counts_trained_networks_only() -> None:
+    """Norms of He's start grow with the width before any training, too."""
+
+    def judged(**changes: int) -> list[bool]:
+        return [
+            claim.holds
+            for claim in claims_of("incremental/fig6", widths=(32, 128, 512), digits=(2,), **changes)
+        ]
+
+    assert judged(he_epochs=1) == [True, True, False]
+    assert judged(epochs=100) == [False, True, True]
+
+
+def test_the_reach_of_near_orthogonality_ends_at_the_first_failure() -> None:
+    """Agreement that comes back at a larger correlation is luck, and that of level 0 is with itself."""
+    levels = np.array([0.0, 1e-6, 1e-4, 1e-2])
+
+    def table(*agreement: float) -> list[list[float]]:
+        return [[0.01, share, share] for share in agreement]
+
+    def judged(*tables: list[list[float]]) -> list[bool]:
+        claims = near_orthogonal._near_claims(levels, (3, 6), np.array(tables))
+        return [claim.holds for claim in claims]
+
+    assert judged(table(1, 1, 1, 0.5), table(1, 1, 0.5, 0.5)) == [True, True]
+    assert judged(table(1, 1, 1, 0.5), table(1, 0.5, 0.5, 1)) == [False, True]
+    assert judged(table(1, 1, 0.5, 1), table(1, 1, 1, 0.5)) == [True, False]
 
 
 def test_neurons_that_grow_together_have_the_shared_norm() -> None:

@@ -12,6 +12,7 @@ from shallowflow.landscape.orthonormal import (
     mask_failure_bound,
     mask_matrix,
     mask_report,
+    orthogonal,
     orthonormality,
 )
 
@@ -28,6 +29,17 @@ def test_many_inputs_are_probed() -> None:
     assert orthonormality(inputs) == 0.0
     inputs[7, 900] = 1e-3
     assert orthonormality(inputs) >= 1e-3
+
+
+@pytest.mark.parametrize("size", [20, 600])
+def test_one_pair_of_inputs_decides_about_orthogonality(size: int) -> None:
+    inputs = np.array(sf.data.GENERATORS["orthogonal"](size, size + 4, seed=1).inputs)
+    inputs[3], inputs[5] = 0.0, 1e-6 * inputs[5]
+    assert orthogonal(inputs)
+    inputs[15] += 1e-9 * inputs[18]
+    assert not orthogonal(inputs)
+    assert not orthogonal(np.ones((3, 2)))
+    assert orthogonal(np.zeros((2, 3)))
 
 
 def test_the_mask_is_activity_times_sign() -> None:

@@ -35,6 +35,10 @@ from shallowflow.models.networks import ReLUNetwork
 ROUNDING = 1e-9
 ORTHOGONAL = 1e-12
 """Share of the largest ‖x‖² below which ν counts as zero."""
+WEAK = "Assumption 2: the inputs interact weakly, ‖XᵀX − D_X‖ < C_x^−² C_y^−/(√n C_y^+)"
+NONZERO = "no input and no label is zero: the smallest"
+SMALL_START = "(26): ν‖r(0)‖ < C_x^−² C_y^−: the residuals of the start are not too large"
+"""Names of hypotheses of Theorem 1, by which the verdict finds them."""
 
 
 def theorem_1(
@@ -77,11 +81,10 @@ def theorem_1(
 
 
 def _data_hypotheses(found: Interaction) -> list[Hypothesis]:
-    name = "Assumption 2: the inputs interact weakly, ‖XᵀX − D_X‖ < C_x^−² C_y^−/(√n C_y^+)"
     least = min(found.smallest_input, found.smallest_label)
     return [
-        Hypothesis(name, found.holds, found.norm, found.bound),
-        Hypothesis("no input and no label is zero: the smallest", least > 0, least, 0),
+        Hypothesis(WEAK, found.holds, found.norm, found.bound),
+        Hypothesis(NONZERO, least > 0, least, 0),
     ]
 
 
@@ -92,12 +95,11 @@ def _wide_enough(width: int, dataset: Dataset, epsilon: float) -> Hypothesis:
 
 
 def _small_start(start: ReLUNetwork | None, dataset: Dataset, found: Interaction) -> Hypothesis:
-    name = "(26): ν‖r(0)‖ < C_x^−² C_y^−: the residuals of the start are not too large"
     bound = found.smallest_input**2 * found.smallest_label
     if start is None:
-        return Hypothesis(name, found.norm == 0 or None, None, bound)
+        return Hypothesis(SMALL_START, found.norm == 0 or None, None, bound)
     residual = float(np.linalg.norm(dataset.targets - start.predict(dataset.inputs)))
-    return Hypothesis(name, found.norm * residual < bound, found.norm * residual, bound)
+    return Hypothesis(SMALL_START, found.norm * residual < bound, found.norm * residual, bound)
 
 
 def _unfitted(moment: Moment, dataset: Dataset) -> float:

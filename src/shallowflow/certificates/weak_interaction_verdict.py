@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from shallowflow.certificates import weak_interaction
-from shallowflow.certificates.certificate import Certificate
+from shallowflow.certificates.certificate import Certificate, Hypothesis
 from shallowflow.certificates.verdict import Question, Verdict
 from shallowflow.data.dataset import Dataset
 from shallowflow.landscape.first_activation import lemma_5_widths
@@ -32,10 +34,11 @@ def verdict(question: Question) -> Verdict:
     dataset, width = question.dataset, question.width
     start = asymmetric(width, dataset.dimension, seed=question.seed)
     certificate = weak_interaction.theorem_1(start, dataset, antipodal=True)
-    weak, needed = certificate.hypotheses[0], lemma_5_widths(dataset.size, EPSILON)[1]
+    named = {hypothesis.name: hypothesis for hypothesis in certificate.hypotheses}
+    weak, needed = named[weak_interaction.WEAK], lemma_5_widths(dataset.size, EPSILON)[1]
     assert weak.value is not None
     assert weak.bound is not None
-    fails = _failures(certificate, dataset)
+    fails = _failures(named, dataset)
     if width < needed:
         fails.append(f"{width} neurons are fewer than the 4 ln(n/ε) = {needed:.1f} of Lemma 5")
     if fails:
@@ -51,11 +54,11 @@ def verdict(question: Question) -> Verdict:
     return Verdict("weak_interaction", not fails, (words,), numbers, certificates=(certificate,))
 
 
-def _failures(certificate: Certificate, dataset: Dataset) -> list[str]:
+def _failures(named: Mapping[str, Hypothesis], dataset: Dataset) -> list[str]:
     """Say what the data fail, and by how much."""
-    weak, nonzero, _, _, small, _ = certificate.hypotheses
+    weak, small = named[weak_interaction.WEAK], named[weak_interaction.SMALL_START]
     fails = []
-    if not nonzero.holds:
+    if not named[weak_interaction.NONZERO].holds:
         fails.append("an input or a label is zero, where both must be nonzero")
     elif not weak.holds and weak.value is not None and weak.bound is not None:
         fails.append(

@@ -15,18 +15,18 @@ from shallowflow.arrays import one_of
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.driver import Engine
 from shallowflow.dynamics.engines.cone_descent import ConeDescent
-from shallowflow.dynamics.engines.decoupled_descent import DecoupledDescent, orthogonal
+from shallowflow.dynamics.engines.decoupled_descent import DecoupledDescent
 from shallowflow.dynamics.engines.dense_descent import DenseDescent
 from shallowflow.dynamics.engines.fused_descent import FusedDescent
 from shallowflow.dynamics.engines.gram_descent import GramDescent
 from shallowflow.dynamics.engines.knot_descent import KnotDescent
 from shallowflow.dynamics.engines.log_descent import LogDescent
 from shallowflow.dynamics.engines.pattern_descent import BucketedDescent, PatternDescent
-from shallowflow.dynamics.engines.precision import PRECISIONS
 from shallowflow.dynamics.engines.sliding_descent import SlidingDescent
 from shallowflow.dynamics.engines.step_descent import WindowDescent
+from shallowflow.dynamics.engines.sweep_descent import PRECISIONS
 from shallowflow.errors import InvalidInputError
-from shallowflow.landscape.orthonormal import ORTHONORMAL, orthonormality
+from shallowflow.landscape.orthonormal import ORTHONORMAL, orthogonal, orthonormality
 from shallowflow.models.loss import LogisticLoss, Loss, NormLoss, SquareLoss
 from shallowflow.models.networks import (
     AdditiveStepNetwork,

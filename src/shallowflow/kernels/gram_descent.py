@@ -12,11 +12,10 @@ import numpy as np
 from numba import njit
 
 from shallowflow.arrays import Floats
-from shallowflow.kernels.fused_descent import INNER_RATE, ONE, OUTER_RATE, SCALE, SLOPE, ZERO
+from shallowflow.kernels.fused_descent import ONE, SCALE, SLOPE, ZERO
 
 BLOCK = 256
 """Samples per block: the residuals of a block and a row of Z stay in the first cache."""
-__all__ = ["INNER_RATE", "OUTER_RATE", "gate"]
 
 
 @njit(cache=True)

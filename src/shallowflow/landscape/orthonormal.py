@@ -13,24 +13,46 @@ from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.relu_problem import check_relu_problem
 from shallowflow.models.networks import LogScaledNetwork, ReLUNetwork
 
-EXACT_UP_TO = 1024
+EXACT_UP_TO = 512
 PROBES = 8
 ORTHONORMAL = 1e-10
 """Inputs count as orthonormal if no inner product is wrong by more."""
+ROUNDING = 1e-13
+"""Cosine up to which two inputs count as orthogonal: what rounding makes of an orthogonal family."""
 
 
 def orthonormality(inputs: Floats) -> float:
     """Return how far the inputs are from orthonormal: max |⟨x_i, x_k⟩ − δ_ik|.
 
-    Above 1,024 samples max |XXᵀv − v| over eight random sign vectors v is returned instead, which no
+    Above 512 samples max |XXᵀv − v| over eight random sign vectors v is returned instead, which no
     deviation of this size escapes but by an unlikely cancellation.
     """
     if not isinstance(inputs, np.ndarray) or inputs.ndim != 2 or inputs.dtype != np.float64:
         inputs = matrix(inputs, "inputs")
+    return _deviation(inputs, np.ones(len(inputs)))
+
+
+def orthogonal(inputs: Floats) -> bool:
+    """Return whether all inputs (n, d) are orthogonal to each other, up to rounding; zeros are."""
+    size, dimension = inputs.shape
+    if size > dimension:
+        return False
+    norms = np.linalg.norm(inputs, axis=1)
+    if not norms.all():
+        inputs, norms = inputs[norms > 0], norms[norms > 0]
+    # The rounding of n products adds up in a probe.
+    terms = 1 if len(inputs) <= EXACT_UP_TO else len(inputs)
+    return not norms.size or _deviation(inputs, norms) <= ROUNDING * float(np.sqrt(terms))
+
+
+def _deviation(inputs: Floats, lengths: Floats) -> float:
+    """Return how far the inputs over these lengths are from orthonormal, see `orthonormality`."""
+    lengths = lengths[:, None]
     if len(inputs) <= EXACT_UP_TO:
-        return float(np.abs(inputs @ inputs.T - np.eye(len(inputs))).max())
+        unit = inputs / lengths
+        return float(np.abs(unit @ unit.T - np.eye(len(unit))).max())
     probes = np.random.default_rng(0).choice(np.array([-1.0, 1.0]), (len(inputs), PROBES))
-    return float(np.abs(inputs @ (inputs.T @ probes) - probes).max())
+    return float(np.abs(inputs @ (inputs.T @ (probes / lengths)) / lengths - probes).max())
 
 
 def check_orthonormal(dataset: Dataset, needed_by: str) -> None:
@@ -85,6 +107,14 @@ def checked_mask(mask: object, targets: object) -> Floats:
             f"targets: must have one entry per row of the mask, got {len(labels)} for {len(mask)}"
         )
     return labels
+
+
+def never_fitted(points: Ints) -> str:
+    """Say which points are in no neuron's mask."""
+    return (
+        f"{len(points)} points can never be fitted, no neuron of their label's sign is active on them: "
+        f"{shown(points.tolist())}."
+    )
 
 
 def mask_of(preactivations: Floats, signs: Floats, targets: Floats) -> Bools:

@@ -13,7 +13,6 @@ import shallowflow as sf
 from shallowflow.arrays import Floats
 from shallowflow.data.generators import orthogonal, sphere
 from shallowflow.dynamics import descent
-from shallowflow.dynamics.engines.decoupled_descent import orthogonal as is_orthogonal
 from shallowflow.dynamics.path import flatten
 from shallowflow.errors import InvalidInputError
 
@@ -102,16 +101,6 @@ def test_auto_takes_the_engine_that_fits_the_data() -> None:
     single = sf.gradient_descent(network, expected["gram"], step=1.0, steps=5, precision="single")
     assert single.statistics["engine"] == "gram"
     assert single.statistics["precision"] == "single"
-
-
-@pytest.mark.parametrize("size", [20, 600])
-def test_one_pair_of_inputs_decides_about_orthogonality(size: int) -> None:
-    inputs = np.array(orthogonal(size, size + 4, seed=1).inputs)
-    inputs[3] = 0.0
-    assert is_orthogonal(inputs)
-    inputs[15] += 1e-9 * inputs[18]
-    assert not is_orthogonal(inputs)
-    assert not is_orthogonal(np.ones((3, 2)))
 
 
 def test_what_does_not_fit_is_refused() -> None:

@@ -9,40 +9,11 @@ import numpy as np
 
 from shallowflow.arrays import Floats
 from shallowflow.data.dataset import Dataset
-from shallowflow.dynamics.engines.precision import PRECISIONS, blocks_of, constants_of
-from shallowflow.dynamics.outcome import Event
-from shallowflow.models.loss import SquareLoss
+from shallowflow.dynamics.engines.sweep_descent import SweepDescent
 from shallowflow.models.networks import ReLUNetwork
 
-ROUNDING = 1e-13
-"""Cosine below which two inputs count as orthogonal: what rounding makes of an orthogonal family."""
-SMALL = 500
-"""Inputs up to which the whole Gram matrix is looked at; beyond, its products with random vectors."""
-PROBES = 4
 
-
-def orthogonal(inputs: Floats) -> bool:
-    """Return whether all inputs (n, d) are orthogonal to each other, up to rounding.
-
-    Many inputs are probed: X Xᵀ v = D v must hold for random v, to rounding. An inner product much larger
-    than rounding goes unseen only if the v are all small at its place.
-    """
-    size, dimension = inputs.shape
-    if size > dimension:
-        return False
-    norms = np.linalg.norm(inputs, axis=1)
-    lengths = np.where(norms > 0, norms, 1.0)
-    if size <= SMALL:
-        unit = inputs / lengths[:, None]
-        cosines = np.abs(unit @ unit.T)
-        np.fill_diagonal(cosines, 0.0)
-        return bool(np.max(cosines) <= ROUNDING)
-    probes = np.random.default_rng(0).standard_normal((size, PROBES)) / lengths[:, None]
-    error = inputs @ (inputs.T @ probes) / lengths[:, None] - lengths[:, None] * probes * (norms > 0)[:, None]
-    return bool(np.max(np.abs(error)) <= ROUNDING * np.sqrt(size))
-
-
-class DecoupledDescent:
+class DecoupledDescent(SweepDescent):
     """θ ← θ − step·∇L(θ) on orthogonal inputs, the inner layer with step·epsilon; O(m·n) per step.
 
     The state is z_ji = ⟨w_j, x_i⟩; w_j = w_j(0) + Σ_i (z_ji − z_ji(0)) x_i/‖x_i‖² is made when asked for.
@@ -50,30 +21,21 @@ class DecoupledDescent:
 
     name = "decoupled"
 
-    def __init__(
-        self,
-        network: ReLUNetwork,
-        dataset: Dataset,
-        loss: SquareLoss,
-        step: float,
-        epsilon: float,
-        precision: str = "double",
-    ) -> None:
+    def _lay_out(self, dataset: Dataset) -> None:
         from shallowflow.kernels.decoupled_descent import advance
         from shallowflow.kernels.decoupled_tiles import BLOCK
         from shallowflow.kernels.vectors import aligned
 
         self._kernel = advance
-        self._network, self._inputs, self._precision = network, dataset.inputs, precision
-        constants = constants_of(network, dataset, loss, step, epsilon, PRECISIONS[precision])
+        network, constants = self._network, self._constants
         samples = BLOCK // constants.itemsize
         squares = np.einsum("id,id->i", dataset.inputs, dataset.inputs)
         self._problem = (
-            blocks_of(squares, samples, constants),
-            blocks_of(dataset.targets, samples, constants),
+            self._blocks(squares, samples),
+            self._blocks(dataset.targets, samples),
             constants,
         )
-        values = blocks_of(network.preactivations(dataset.inputs), samples, constants)
+        values = self._blocks(network.preactivations(dataset.inputs), samples)
         self._values = aligned(values.size, values).reshape(-1, network.width, samples)
         self._values[:] = values.transpose(1, 0, 2)
         self._outer = network.outer.astype(constants.dtype)
@@ -109,11 +71,3 @@ class DecoupledDescent:
         moved = self._rows(values - self._start) / np.where(squares > 0, squares, 1.0)
         inner = self._network.inner + moved @ self._inputs
         return self._network.moved({"inner": inner, "outer": outer.astype(np.float64)})
-
-    def events(self, step: float) -> tuple[Event, ...]:
-        """Crossings are not watched."""
-        return ()
-
-    def statistics(self) -> dict[str, float | int | str]:
-        """Return the precision."""
-        return {"precision": self._precision}

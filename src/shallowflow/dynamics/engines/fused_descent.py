@@ -8,36 +8,26 @@ from __future__ import annotations
 import numpy as np
 
 from shallowflow.data.dataset import Dataset
-from shallowflow.dynamics.engines.precision import PRECISIONS, blocks_of, constants_of
-from shallowflow.dynamics.outcome import Event
-from shallowflow.models.loss import SquareLoss
+from shallowflow.dynamics.engines.sweep_descent import SweepDescent
 from shallowflow.models.networks import ReLUNetwork
 
 
-class FusedDescent:
+class FusedDescent(SweepDescent):
     """θ ← θ − step·∇L(θ), the inner layer with step·epsilon; two products of m·n·d per step."""
 
     name = "fused"
 
-    def __init__(
-        self,
-        network: ReLUNetwork,
-        dataset: Dataset,
-        loss: SquareLoss,
-        step: float,
-        epsilon: float,
-        precision: str = "double",
-    ) -> None:
+    def _lay_out(self, dataset: Dataset) -> None:
         from shallowflow.kernels import fused_descent
         from shallowflow.kernels.dense_tiles import PANEL, ROWS
 
-        self._kernel, self._network, self._precision = fused_descent.advance, network, precision
-        constants = constants_of(network, dataset, loss, step, epsilon, PRECISIONS[precision])
+        self._kernel = fused_descent.advance
+        network, constants = self._network, self._constants
         samples = PANEL // constants.itemsize
         self._inner = fused_descent.packed(network.inner, ROWS, constants)
-        self._outer = blocks_of(network.outer, ROWS, constants)
+        self._outer = self._blocks(network.outer, ROWS)
         inputs = fused_descent.packed(dataset.inputs, samples, constants)
-        self._problem = inputs, blocks_of(dataset.targets, samples, constants), constants
+        self._problem = inputs, self._blocks(dataset.targets, samples), constants
 
     def advance(self, steps: int) -> int:
         """Make up to `steps` steps; stop when a parameter has become non-finite."""
@@ -50,11 +40,3 @@ class FusedDescent:
         rows = self._inner.transpose(0, 2, 1).reshape(-1, self._inner.shape[1])
         inner, outer = rows[:width, :dimension], self._outer.reshape(-1)[:width]
         return self._network.moved({"inner": inner.astype(np.float64), "outer": outer.astype(np.float64)})
-
-    def events(self, step: float) -> tuple[Event, ...]:
-        """Crossings are not watched."""
-        return ()
-
-    def statistics(self) -> dict[str, float | int | str]:
-        """Return the precision."""
-        return {"precision": self._precision}

@@ -9,47 +9,34 @@ import numpy as np
 
 from shallowflow.arrays import Floats
 from shallowflow.data.dataset import Dataset
-from shallowflow.dynamics.engines.precision import PRECISIONS, constants_of
-from shallowflow.dynamics.outcome import Event
-from shallowflow.models.loss import SquareLoss
+from shallowflow.dynamics.engines.sweep_descent import SweepDescent
 from shallowflow.models.networks import ReLUNetwork
 
 
-class GramDescent:
-    """The same steps in the preactivations; one product of m·n·n per step, for n ≤ d."""
+class GramDescent(SweepDescent):
+    """The same steps in the preactivations; one product of m·n·n per step, best for n ≤ d."""
 
     name = "gram"
 
-    def __init__(
-        self,
-        network: ReLUNetwork,
-        dataset: Dataset,
-        loss: SquareLoss,
-        step: float,
-        epsilon: float,
-        precision: str = "double",
-    ) -> None:
-        from shallowflow.kernels import gram_descent
+    def _lay_out(self, dataset: Dataset) -> None:
+        from shallowflow.kernels.fused_descent import INNER_RATE, OUTER_RATE
+        from shallowflow.kernels.gram_descent import gate
 
-        self._gate = gram_descent.gate
-        self._rates = gram_descent.INNER_RATE, gram_descent.OUTER_RATE
-        self._network, self._inputs = network, dataset.inputs
-        self._precision, self._kind = precision, PRECISIONS[precision]
+        self._gate, self._kind = gate, self._constants.dtype
+        self._rates = self._constants[INNER_RATE], self._constants[OUTER_RATE]
         self._gram = np.ascontiguousarray(dataset.inputs @ dataset.inputs.T, self._kind)
         self._targets = dataset.targets.astype(self._kind)
-        self._constants = constants_of(network, dataset, loss, step, epsilon, self._kind)
-        self._outer = network.outer.astype(self._kind)
+        self._outer = self._network.outer.astype(self._kind)
 
     def advance(self, steps: int) -> int:
         """Make up to `steps` steps; stop when a parameter has become non-finite."""
         # The preactivations start from the weights each time, so that their rounding does not pile up.
         values = np.ascontiguousarray(self._network.preactivations(self._inputs), self._kind)
         coefficients, pulls, change = np.zeros_like(values), np.empty_like(values), np.empty_like(values)
-        outer, constants = self._outer, self._constants
-        inner_rate, outer_rate = (constants[place] for place in self._rates)
+        outer, (inner_rate, outer_rate) = self._outer, self._rates
         with np.errstate(over="ignore", invalid="ignore"):
             for done in range(steps):
-                self._gate(values, outer, self._targets, constants, pulls)
+                self._gate(values, outer, self._targets, self._constants, pulls)
                 gradient = np.einsum("ji,ji->j", pulls, values)
                 pulls *= (inner_rate * outer)[:, None]
                 coefficients += pulls
@@ -67,11 +54,3 @@ class GramDescent:
     def network(self) -> ReLUNetwork:
         """Return the current network."""
         return self._network
-
-    def events(self, step: float) -> tuple[Event, ...]:
-        """Crossings are not watched."""
-        return ()
-
-    def statistics(self) -> dict[str, float | int | str]:
-        """Return the precision."""
-        return {"precision": self._precision}

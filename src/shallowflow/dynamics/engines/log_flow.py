@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from shallowflow.arrays import Floats, Ints, shown
+from shallowflow.arrays import Floats, Ints
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.driver import Progress
 from shallowflow.dynamics.outcome import Event, Outcome
@@ -17,7 +17,7 @@ from shallowflow.dynamics.replayed import Replayed
 from shallowflow.dynamics.replayed_recorder import ReplayedRecorder
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.errors import InvalidInputError
-from shallowflow.landscape.orthonormal import check_orthonormal, mask_matrix, neuron_signs
+from shallowflow.landscape.orthonormal import check_orthonormal, mask_matrix, neuron_signs, never_fitted
 from shallowflow.models.loss import SquareLoss
 from shallowflow.models.networks import LogScaledNetwork
 
@@ -72,19 +72,20 @@ class LogFlow:
             self._counts += counts
             if progress:
                 progress(time / until)
-        return self._trajectory(recorder, self._outcome(status, kernel, time, until), record.max_events)
+        return self._trajectory(recorder, self._outcome(status, time, until), record.max_events)
 
-    def _outcome(self, status: int, kernel: object, time: float, until: float) -> Outcome:
-        codes = {name: getattr(kernel, name) for name in ("OUT_OF_ROOM", "STALLED", "NOT_FINITE")}
-        if status == codes["OUT_OF_ROOM"]:
+    def _outcome(self, status: int, time: float, until: float) -> Outcome:
+        from shallowflow.kernels.log_flow import NOT_FINITE, OUT_OF_ROOM, STALLED
+
+        if status == OUT_OF_ROOM:
             return Outcome(
                 "memory", f"the record reached its limit at t = {time:.6g}.", "a larger max_bytes."
             )
-        if status == codes["STALLED"]:
+        if status == STALLED:
             return Outcome(
                 "stalled", f"the integrator found no step at t = {time:.6g}.", "a larger tolerance."
             )
-        if status == codes["NOT_FINITE"]:
+        if status == NOT_FINITE:
             return Outcome(
                 "diverged", f"a parameter overflowed at t = {time:.6g}.", "labels of moderate size."
             )
@@ -94,8 +95,7 @@ class LogFlow:
             return Outcome("completed", f"reached t = {until:g}.")
         return Outcome(
             "completed",
-            f"reached t = {until:g}; {lonely.size} points can never be fitted, no neuron of their "
-            f"label's sign is active on them: {shown(lonely.tolist())}.",
+            f"reached t = {until:g}; {never_fitted(lonely)}",
             "a wider network, or another seed, to fit them.",
         )
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shallowflow.arrays import Bools, Floats, FrozenArrays, Ints, shown
+from shallowflow.arrays import Bools, Floats, FrozenArrays, Ints
 from shallowflow.dynamics.outcome import Outcome
-from shallowflow.landscape.orthonormal import checked_mask, first_of_kind
+from shallowflow.landscape.orthonormal import checked_mask, first_of_kind, never_fitted
 
 TIE = 1e-12
 
@@ -49,8 +49,7 @@ class JumpProcess(FrozenArrays):
         # A neuron that jumps fits all its points: what is left at the end was in no neuron's mask.
         return Outcome(
             "stalled",
-            f"{len(self.unfitted)} points can never be fitted, no neuron of their label's sign is active on "
-            f"them: {shown(self.unfitted.tolist())}.{tied}",
+            f"{never_fitted(self.unfitted)}{tied}",
             "a wider network, or another seed.",
         )
 

@@ -16,6 +16,7 @@ from shallowflow.dynamics.limits.jumps import jumps
 from shallowflow.dynamics.limits.saddle_to_saddle import SaddleToSaddle, saddle_to_saddle
 from shallowflow.experiments.experiment import Claim, Experiment, Findings, Progress
 from shallowflow.experiments.figure import Figure, Panel, Series
+from shallowflow.experiments.incremental.norms import LN10
 from shallowflow.experiments.incremental.starts import CHOSEN
 from shallowflow.models import LogScaledNetwork, initialize
 
@@ -23,7 +24,7 @@ from shallowflow.models import LogScaledNetwork, initialize
 def run_theorem2(parameters: Mapping[str, Any], progress: Progress) -> Findings:
     """Jump times and distance from the limit process, for smaller and smaller starts."""
     dataset = orthonormal(parameters["size"], labels="bounded", seed=parameters["data_seed"])
-    scales, rows = np.log(10.0) * np.array(parameters["digits"]), list[tuple[float, float, float, int]]()
+    scales, rows = LN10 * np.array(parameters["digits"]), list[tuple[float, float, float, int]]()
     for i, scale in enumerate(scales):
         progress(i / len(scales), f"α = 10^−{parameters['digits'][i]}")
         network = initialize.log_scaled(

@@ -16,8 +16,10 @@ from shallowflow.experiments.incremental.norms import (
     Rule,
     banded,
     identity,
+    interpolated,
     labels,
     limit_norm,
+    slope,
     small_start,
     trained,
 )
@@ -32,7 +34,8 @@ class Widths:
     """‖θ‖²/minimum by width: small starts (scales, W, starts), Algorithm 1 (W', starts), He (W'', starts).
 
     widths: of Algorithm 1; descent from small starts has the first W of them, He's start the first W''.
-    losses: the largest at the end of a training from a small start, and from He's.
+    losses: the largest at the end of a training from a small start, and from He's; stop_below: the loss that
+    counts as trained.
     """
 
     widths: Floats
@@ -41,6 +44,7 @@ class Widths:
     limits: Floats
     he: Floats
     losses: tuple[float, float]
+    stop_below: float
 
 
 def run_fig6(parameters: Mapping[str, Any], progress: Progress) -> Findings:
@@ -85,6 +89,7 @@ def _measured(parameters: Mapping[str, Any], progress: Progress) -> Widths:
         np.array(limits) / least,
         np.array(he) / least,
         (float(losses[0]), float(losses[1])),
+        parameters["stop_below"],
     )
 
 
@@ -108,16 +113,23 @@ def _panel(found: Widths) -> Panel:
 
 def _small_claims(found: Widths) -> tuple[Claim, ...]:
     """Descent from every scale, and Algorithm 1."""
-    names = [f"descent from α = 10^−{digits}" for digits in found.digits]
+    cases = [
+        *(
+            (f"descent from α = 10^−{d}", r, found.losses[0])
+            for d, r in zip(found.digits, found.small, strict=True)
+        ),
+        ("Algorithm 1", found.limits, 0.0),
+    ]
     claims = []
-    for name, ratios in zip((*names, "Algorithm 1"), (*found.small, found.limits), strict=True):
+    for name, ratios, loss in cases:
         widths, means = found.widths[: len(ratios)], ratios.mean(axis=1)
         claims.append(
             Claim(
                 f"With a small start the norm approaches the minimum as the width grows: {name}",
                 "approaches the theoretical optimum",
                 _listed(widths, means),
-                bool(means[-1] < means[0] and _slope(widths, means) < 0),
+                bool(means[-1] < means[0] and slope(widths, means) < 0)
+                and interpolated(loss, found.stop_below, ratios),
                 "slowly: a neuron active on all n/2 points of a sign is there only at width 2^(n/2); at a "
                 "fixed α the ratio levels off above 1, for wide networks have a limit of their own",
             )
@@ -132,17 +144,13 @@ def _he_claim(found: Widths) -> Claim:
         "the squared norm keeps increasing",
         f"{_listed(found.widths[: len(means)], means)} (largest loss at the end {he:.1g}; from small starts "
         f"{small:.1g})",
-        bool(np.all(np.diff(means) > 0)),
+        bool(np.all(np.diff(means) > 0)) and interpolated(he, found.stop_below, found.he),
     )
 
 
 def _listed(widths: Floats, means: Floats) -> str:
     pairs = ", ".join(f"{mean:.3g} ({width:.0f})" for width, mean in zip(widths, means, strict=True))
     return f"ratio to the minimum (width): {pairs}"
-
-
-def _slope(widths: Floats, values: Floats) -> float:
-    return float(np.polyfit(np.log(widths), np.log(values), 1)[0])
 
 
 FIG6 = Experiment(

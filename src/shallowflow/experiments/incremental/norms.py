@@ -19,6 +19,8 @@ from shallowflow.models import LogScaledNetwork, ReLUNetwork, initialize
 LOOKED_EVERY = 1000
 """Epochs between two looks at the loss, which may end a training."""
 LN10 = float(np.log(10.0))
+BELOW = 1e-4
+"""Part of the minimal norm by which a training that ends at a loss of 10⁻¹⁰ may stay below it: some √loss."""
 
 
 def labels(size: int, seed: int) -> Floats:
@@ -81,6 +83,16 @@ def trained(network: ReLUNetwork, dataset: Dataset, rule: Rule) -> End:
     )
     assert isinstance(run.final, ReLUNetwork)
     return End(squared_norm(run.final), float(run.losses[-1]))
+
+
+def interpolated(loss: float, stop_below: float, ratios: Floats) -> bool:
+    """Whether trainings reached the loss that counts as trained, and norms over the minimum are possible."""
+    return loss <= stop_below and bool(np.min(ratios) >= 1 - BELOW)
+
+
+def slope(x: Floats, values: Floats) -> float:
+    """The slope of a straight line through values on logarithmic axes."""
+    return float(np.polyfit(np.log(x), np.log(values), 1)[0])
 
 
 def banded(x: Floats, values: Floats, label: str, tone: str, style: str = "line") -> Series:

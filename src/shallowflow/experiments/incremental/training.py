@@ -1,8 +1,8 @@
 """The training of figures 1, 3 and 4: 64 orthonormal points, six neurons, a start beyond floating point.
 
 Six neurons often leave a point without any, and even at α = 10⁻³⁰⁰ their jumps often overlap. The seed is the
-first of `initialize.log_scaled` with which all outer weights have the sign of the labels and `starts.apart`
-holds.
+first of `initialize.log_scaled` with which all outer weights have the sign of the labels and the rule of
+`starts` holds.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from shallowflow.arrays import Floats
 from shallowflow.data import Dataset
 from shallowflow.data.generators import orthonormal
@@ -20,6 +18,7 @@ from shallowflow.dynamics.flow import gradient_flow
 from shallowflow.dynamics.limits.jumps import Jumps, jumps
 from shallowflow.dynamics.limits.saddle_to_saddle import SaddleToSaddle, saddle_to_saddle
 from shallowflow.dynamics.trajectory import Trajectory
+from shallowflow.experiments.incremental.norms import LN10
 from shallowflow.models import LogScaledNetwork, initialize
 
 TONES = ("blue", "orange", "green", "pink", "sky", "red")
@@ -62,7 +61,7 @@ def train(parameters: Mapping[str, Any]) -> Training:
     network = initialize.log_scaled(
         parameters["width"],
         parameters["size"],
-        log_scale=-parameters["digits"] * float(np.log(10.0)),
+        log_scale=-parameters["digits"] * LN10,
         seed=parameters["seed"],
     )
     limit = saddle_to_saddle(network, dataset)

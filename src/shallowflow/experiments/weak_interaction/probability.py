@@ -151,7 +151,7 @@ def _loss_claim(part: _Part) -> Claim:
     rare = part.shares < 0.2
     beyond = int(np.argmax(rare)) if rare.any() else len(part.sizes) - 1
     return Claim(
-        "Beyond the transition the loss is that of all but one example",
+        "Beyond the transition all but one example are fitted",
         "0.6 % of the initial loss",
         f"{100 * part.losses[beyond]:.2g} % at n = {part.sizes[beyond]:.0f}, where one example is "
         f"{100 / part.sizes[beyond]:.2g} %; {100 * part.losses[-1]:.2g} % at n = {part.sizes[-1]:.0f}",
