@@ -136,9 +136,10 @@ def test_fig6_printed_blows_up_and_a_smaller_step_works() -> None:
     found = claims(
         "fig6",
         steps={1.0: 100, 0.01: 400},
-        batches={"authors": 300, "printed": 100},
+        batches={"authors": 300, "printed": 100, "smaller step": 20},
         most_steps=400,
     )
+    assert "smaller step: a discontinuity is missed at ε = 1, none at ε = 0.01" in found
     printed = [claim for name, claim in found.items() if name.startswith("printed")]
     assert len(printed) == 2
     assert not any(claim.holds for claim in printed)
