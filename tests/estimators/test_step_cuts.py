@@ -35,8 +35,8 @@ def test_pruning_keeps_the_cuts_that_pay() -> None:
     np.testing.assert_allclose(found, [40, 80], atol=1)
 
 
-def test_pruning_is_by_the_modified_criterion() -> None:
-    """Beside mBIC written out, over all subsets of four cuts; `reach` 0 keeps them where they are."""
+def test_pruning_is_by_the_criterion() -> None:
+    """Beside the criterion written out, on all subsets of four cuts; `reach` 0 keeps them where they are."""
     rng = np.random.default_rng(3)
     places = np.array([10, 30, 35, 50])
     chosen = set()
@@ -44,13 +44,13 @@ def test_pruning_is_by_the_modified_criterion() -> None:
         y = size * np.repeat([0.0, 1.0, 0.4], [30, 20, 14]) + 0.5 * rng.standard_normal(64)
         sums = sums_of(merged_points(np.arange(64.0), y, np.ones(64), centred=True))
 
-        def mbic(cuts: tuple[int, ...], y: np.ndarray = y) -> float:
+        def value(cuts: tuple[int, ...], y: np.ndarray = y) -> float:
             lengths = np.diff([0, *cuts, 64])
             penalty = 3 * len(cuts) * np.log(64) + float(np.log(lengths / 64).sum())
-            return float(64 * np.log(brute(y, cuts)) + penalty)
+            return float((63 - 2 * len(cuts)) * np.log(brute(y, cuts) / brute(y, ())) + penalty)
 
         subsets = [c for k in range(5) for c in combinations(places.tolist(), k)]
-        best = min(subsets, key=mbic)
+        best = min(subsets, key=value)
         np.testing.assert_array_equal(pruned(places, sums, 0, 0.0), best)
         chosen.add(best)
     assert len(chosen) > 1

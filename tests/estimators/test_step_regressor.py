@@ -72,6 +72,26 @@ def test_noise_alone_has_no_jumps() -> None:
     assert unpruned.n_jumps_ > 10
 
 
+@pytest.mark.parametrize(("size", "neurons"), [(5, 20), (10, 20), (20, 20), (24, 20), (30, 60)])
+def test_noise_on_few_points_is_not_interpolated(size: int, neurons: int) -> None:
+    x = np.arange(float(size))[:, None]
+    draws = np.random.default_rng(11).standard_normal((20, size))
+    found = np.array([StepRegressor(neurons).fit(x, y).n_jumps_ for y in draws])
+    assert (found > 0).mean() <= 0.25
+    assert found.max() <= 3
+
+
+@pytest.mark.parametrize(
+    ("values", "lengths"),
+    [([0, 1], [2, 2]), ([0, 1], [1, 5]), ([0, 1], [5, 5]), ([3, 1], [9, 1]), ([0, 1, 0, 2], [2, 2, 2, 2])],
+)
+def test_jumps_without_noise_are_found_on_few_points(values: list[float], lengths: list[int]) -> None:
+    y = np.repeat(np.array(values, dtype=np.float64), lengths)
+    model = StepRegressor().fit(np.arange(float(len(y)))[:, None], y)
+    np.testing.assert_array_equal(model.jumps_, np.cumsum(lengths)[:-1] - 0.5)
+    np.testing.assert_allclose(model.values_, values, atol=1e-12)
+
+
 def test_units_order_and_weights_make_no_difference() -> None:
     x, y = stairs(120, 0.3)
     plain = StepRegressor().fit(x[:, None], y)

@@ -38,6 +38,12 @@ def test_other_levels(breaks: list[float], values: list[float], fate: str) -> No
     assert fate_of_last_piece(target) == fate == followed(target, [0.65, 0.9])
 
 
+def test_a_tie_is_one_with_rounding_too() -> None:
+    # |s₁| ℓ₁/(ℓ₁ + ℓ₂) = 1/3 = |s₂|, and s₁ and s₂ have one sign: u is not pulled past the second jump.
+    target = sf.PiecewiseConstant([0.1, 0.3], [0.0, 1.0, 4.0 / 3.0])
+    assert fate_of_last_piece(target) == "second jump only"
+
+
 def test_random_targets() -> None:
     rng = np.random.default_rng(7)
     found = set()

@@ -73,33 +73,44 @@ def refined(cuts: Ints, sums: Sums, reach: int) -> Ints:
 
 
 def pruned(cuts: Ints, sums: Sums, reach: int, scatter: float) -> Ints:
-    """Return the cuts that are worth their parameters by mBIC, after dropping the least useful one by one.
+    """Return the cuts that are worth their parameters, after dropping the least useful one by one.
 
-    mBIC of K cuts into pieces of n_0, …, n_K of the n points, the modified criterion of Zhang & Siegmund,
-    Biometrics 63 (2007) 22–32: BIC takes log n for a parameter, which is too little for a place that was
-    searched for and depends on the length of the pieces for their heights,
+    A criterion with the penalty of Zhang and Siegmund (2007), Biometrics 63, 22–32, for K cuts into pieces of
+    n_0, …, n_K of the n points: BIC takes log n for a parameter, which is too little for a place that was
+    searched for and depends on the length of the pieces for their heights. Lowest is best,
 
-        n log(misfit/n) + 3K log n + Σ_i log(n_i/n).
+        (n − 2K − 1) log(misfit_K/misfit_0) + 3K log n + Σ_i log(n_i/n).
 
-    n counts distinct points (so that weights and repeated rows are the same); `scatter` is the misfit within
-    merged points.
+    K places and K + 1 heights leave n − 2K − 1 degrees of freedom: with n instead, which is the same for
+    n ≫ K, cuts as many as points would fit anything and pay for any penalty. More cuts than leave one do not
+    compete. n counts distinct points (so that weights and repeated rows are the same); `scatter` is the
+    misfit within merged points.
     """
-    best, lowest = cuts, _mbic(cuts, sums, scatter)
+    best, lowest = cuts, _criterion(cuts, sums, scatter)
     while len(cuts):
         edges = np.concatenate([[0], cuts, [sums.size]])
         joined = sums.misfit(edges[:-2], edges[2:])
         apart = sums.misfit(edges[:-2], edges[1:-1]) + sums.misfit(edges[1:-1], edges[2:])
         # After a removal: a neighbour may have kept a cut from its best place.
         cuts = refined(np.delete(cuts, int(np.argmin(joined - apart))), sums, reach)
-        value = _mbic(cuts, sums, scatter)
+        value = _criterion(cuts, sums, scatter)
         if value <= lowest:
             best, lowest = cuts, value
     return best
 
 
-def _mbic(cuts: Ints, sums: Sums, scatter: float) -> float:
-    """Return mBIC up to a constant; see `pruned`."""
-    size, smallest = sums.size, 1e-20 * max(float(sums.wyy[-1]), 1e-300)
+def _criterion(cuts: Ints, sums: Sums, scatter: float) -> float:
+    """Return what `pruned` minimises; 0 without cuts."""
+    size, freedom = sums.size, sums.size - 2 * len(cuts) - 1
+    if not len(cuts):
+        return 0.0
+    if freedom < 1:
+        return np.inf
+    whole = float(sums.wyy[-1]) + scatter
+    # A misfit below the rounding of its sums is zero: no more cuts can lower it.
+    misfit = max(sums.total(cuts) + scatter, np.finfo(np.float64).eps * size * whole)
+    if misfit >= whole:
+        return np.inf
     shares = np.diff(np.concatenate([[0], cuts, [size]])) / size
-    fit = size * np.log(max(sums.total(cuts) + scatter, smallest))
-    return float(fit + 3.0 * len(cuts) * np.log(size) + np.log(shares).sum())
+    penalty = 3.0 * len(cuts) * np.log(size) + np.log(shares).sum()
+    return float(freedom * np.log(misfit / whole) + penalty)

@@ -30,8 +30,8 @@ class StepRegressor(OneFeatureRegressor):
     The sorted data are a step function of the share t ∈ [0, 1] of their weight. A network of `n_neurons`
     smooth steps is trained against it by the flow of [two_timescale] with exact integrals, positions slow
     and weights fast, until nothing moves; then each position becomes a cut at the best place within its
-    window, and cuts that do not pay for themselves are pruned by mBIC (Zhang & Siegmund 2007). The order of
-    rows, units of x and y and repeated x make no difference.
+    window, and cuts that do not pay for themselves are pruned, with the penalty of Zhang and Siegmund (2007).
+    The order of rows, units of x and y and repeated x make no difference.
 
     **When to use something else.** Finding the best cuts of a sequence is a solved problem: dynamic
     programming (`ruptures.KernelCPD`, `ruptures.Dynp`) finds the optimum, and a decision tree is faster.
@@ -46,7 +46,7 @@ class StepRegressor(OneFeatureRegressor):
         are the best ones at every moment.
     sharpness : width of a step in shares of the weight; None: half the mean distance of the neurons.
     init : positions at the start: "even", or "uniform" at random as in the paper.
-    prune : whether to drop cuts by mBIC, see `step_cuts.pruned`; otherwise all positions become cuts.
+    prune : whether to drop cuts that do not pay, see `step_cuts.pruned`; otherwise all positions become cuts.
     max_time : most slow time τ, for targets scaled to [−1, 1].
     max_iter : most steps of the training.
     tol : the training stops when the gradient in the positions (epsilon > 0: in everything) is this small.

@@ -51,6 +51,7 @@ def fate_of_last_piece(target: PiecewiseConstant) -> str:
     (first, both), (s1, s2) = target.breakpoints, target.jumps
     # M − f₂ and f₃ − f₂.
     mean, last = -s1 * first / both, s2
-    if abs(mean - last) <= ROUNDING * (abs(s1) + abs(s2)):
+    rounding = ROUNDING * (abs(s1) + abs(s2))
+    if abs(mean - last) <= rounding:
         return STUCK
-    return RECOVERS if abs(mean) > abs(last) else SECOND_ONLY
+    return RECOVERS if abs(mean) > abs(last) + rounding else SECOND_ONLY

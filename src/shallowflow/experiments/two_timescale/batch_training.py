@@ -82,12 +82,6 @@ def train(parameters: Mapping[str, Any], seed: np.random.SeedSequence) -> Trajec
     )
 
 
-def missed(positions: Floats, within: float) -> int:
-    """Return how many jumps (or kinks) of all coordinates (m, d) have no neuron that near."""
-    gaps = np.abs(np.array(JUMPS)[:, None, None] - positions).min(axis=1)
-    return int((gaps >= within).sum())
-
-
 def positions(trajectory: Trajectory) -> Floats:
     """Return the positions or knots at the end, (m, d)."""
     final = trajectory.final
@@ -95,6 +89,15 @@ def positions(trajectory: Trajectory) -> Floats:
         return final.knots[:, None]
     assert isinstance(final, AdditiveStepNetwork)
     return final.positions
+
+
+def missed(trajectory: Trajectory, within: float) -> int:
+    """Return how many jumps (or kinks) of all coordinates have no neuron that near at the end.
+
+    After an overflow that is all of them: what is left is the last network before it, not an end.
+    """
+    gaps = np.abs(np.array(JUMPS)[:, None, None] - positions(trajectory)).min(axis=1)
+    return gaps.size if trajectory.outcome.status == "diverged" else int((gaps >= within).sum())
 
 
 def inside(trajectory: Trajectory) -> Bools:
@@ -120,7 +123,7 @@ def task(parameters: Mapping[str, Any], seed: np.random.SeedSequence) -> dict[st
     diverged = run.outcome.status == "diverged"
     return {
         "distance": np.inf if diverged else 2.0 * population_loss(run.final, target),
-        "missed": float(missed(positions(run), parameters["within"])),
+        "missed": float(missed(run, parameters["within"])),
         "emptied": float(not np.any(inside(run))),
         "unstable": float(not run.outcome.ok),
     }

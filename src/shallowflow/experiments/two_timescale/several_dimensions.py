@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -40,25 +40,27 @@ def run_fig6(parameters: Mapping[str, Any], progress: Progress) -> Findings:
         batch = parameters["batches"][reading]
         chosen = plan({**parameters, "batch": batch}, reading, epsilon, parameters["start"])
         run = train(chosen, np.random.SeedSequence(parameters["seed"]))
-        lost[reading, epsilon] = missed(positions(run), parameters["within"])
+        lost[reading, epsilon] = missed(run, parameters["within"])
         panels.append(_plane(run, f"{reading}, ε = {epsilon:g}"))
         if reading == "printed":
             claims.append(_blow_up(run, epsilon))
     for reading in parameters["batches"]:
         if reading != "printed":
-            fast, slow = lost[reading, FAST], lost[reading, SLOW]
-            claims.append(
-                Claim(
-                    f"{reading}: a discontinuity is missed at ε = 1, none at ε = 0.01",
-                    "at ε = 1 the jump at x = 0.3 has no neuron; at ε = 0.01 all have one",
-                    f"of 6 jumps {fast} have no neuron within {parameters['within']:g} at ε = 1, {slow} at "
-                    "ε = 0.01",
-                    fast > 0 and slow == 0,
-                    "" if fast > 0 and slow == 0 else "it hangs on the start and on the run: see fig9",
-                )
-            )
+            counts = lost[reading, FAST], lost[reading, SLOW]
+            claims.append(_lost_claim(reading, *counts, parameters["within"]))
     caption = "Lines: the neurons' positions (orange) and the jumps of the target (blue) at the end."
     return Findings((Figure("fig6", "Two dimensions", tuple(panels), caption),), tuple(claims))
+
+
+def _lost_claim(reading: str, fast: int, slow: int, within: float) -> Claim:
+    holds = fast > 0 and slow == 0
+    return Claim(
+        f"{reading}: a discontinuity is missed at ε = 1, none at ε = 0.01",
+        "at ε = 1 the jump at x = 0.3 has no neuron; at ε = 0.01 all have one",
+        f"of 6 jumps {fast} have no neuron within {within:g} at ε = 1, {slow} at ε = 0.01",
+        holds,
+        "" if holds else "it hangs on the start and on the run: see fig9",
+    )
 
 
 def _blow_up(run: Trajectory, epsilon: float) -> Claim:
@@ -106,9 +108,10 @@ def run_fig9(parameters: Mapping[str, Any], progress: Progress, sweep: Sweep) ->
     panels, claims = list[Panel](), list[Claim]()
     for case in parameters["cases"]:
         title = f"{case['dimension']}-D, {case['reading']}"
-        of = repeats(f"two_timescale/fig9, {title}", {**parameters, **case}, case["reading"], sweep)
+        whole = {**parameters, **case}
+        of = repeats(f"two_timescale/fig9, {title}", whole, case["reading"], sweep)
         panels.append(_distances(of, title))
-        claims.append(_fig9_claim(of, title))
+        claims.append(_fig9_claim(of, title, whole))
     caption = "∫(f − f*)² over the cube at the end, every repeat a point; the lines join medians."
     return Findings(
         (Figure("fig9", "Several dimensions: distance over ε", tuple(panels), caption),), tuple(claims)
@@ -133,34 +136,43 @@ def _distances(of: Repeats, title: str) -> Panel:
     )
 
 
-def _fig9_claim(of: Repeats, title: str) -> Claim:
+def _fig9_claim(of: Repeats, title: str, case: Mapping[str, Any]) -> Claim:
     slow, fast = (np.array([r["distance"] for r in of[e]]) for e in (SLOW, FAST))
-    lost, emptied, blown = (
-        {e: sum(r[name] > 0 for r in of[e]) for e in (SLOW, FAST)}
-        for name in ("missed", "emptied", "unstable")
-    )
-    smaller, fails = bool(np.median(slow) < 0.5 * np.median(fast)), lost[FAST] > 0.5 * len(fast)
-    if smaller and not fails:
-        why = (
-            f"with steps that are stable for both layers {len(fast) - lost[FAST]} runs at ε = 1 recover, too"
-        )
-    elif emptied[SLOW]:
-        why = f"step 1 blows the weights up: {emptied[SLOW]} runs at ε = 0.01 have no neuron left in [0, 1]"
-    elif not smaller:
-        why = "this batch is too small for so many parameters: see the paper's scale"
-    elif blown[FAST] or emptied[FAST]:
-        why = "at ε = 1 step 1 is unstable for the positions; what remains with smaller steps is judged apart"
-    else:
-        why = f"{lost[SLOW]} runs miss a jump at ε = 0.01, too" if lost[SLOW] else ""
+    lost, blown = ({e: _count(of[e], name) for e in (SLOW, FAST)} for name in ("missed", "unstable"))
+    smaller = bool(np.median(slow) < 0.5 * np.median(fast))
+    recovers, fails = lost[SLOW] < 0.5 * len(slow), lost[FAST] > 0.5 * len(fast)
     return Claim(
         f"{title}: small ε recovers the target, ε = 1 does not",
         "the distance is much smaller at ε = 0.01",
         f"median {np.median(slow):.3g} at ε = 0.01 ({lost[SLOW]}/{len(slow)} miss a jump), "
         f"{np.median(fast):.3g} at ε = 1 ({lost[FAST]}/{len(fast)} miss one); judged unstable: {blown[SLOW]} "
         f"and {blown[FAST]}",
-        smaller and fails,
-        why,
+        smaller and recovers and fails,
+        _fig9_reason(of, case),
     )
+
+
+def _count(results: Sequence[Mapping[str, float]], name: str) -> int:
+    return sum(result[name] > 0 for result in results)
+
+
+def _fig9_reason(of: Repeats, case: Mapping[str, Any]) -> str:
+    """Return what the outcome hangs on, as far as results, steps and their cap tell."""
+    plans = {e: plan(case, case["reading"], e, 0) for e in (SLOW, FAST)}
+    whole, words = len(of[FAST]) - _count(of[FAST], "missed"), list[str]()
+    if lost := _count(of[SLOW], "missed"):
+        words.append(f"{lost} of {len(of[SLOW])} runs miss a jump at ε = 0.01, too")
+    if whole:
+        words.append(f"{whole} of {len(of[FAST])} runs at ε = 1 miss none")
+    for e, chosen in plans.items():
+        asked = round(case["steps"][e] / chosen["step"])
+        if emptied := _count(of[e], "emptied"):
+            words.append(
+                f"step {chosen['step']:g} leaves {emptied} runs at ε = {e:g} without a neuron in [0, 1]"
+            )
+        if chosen["steps"] < asked:
+            words.append(f"runs at ε = {e:g} are cut at {chosen['steps']} of {asked} steps")
+    return "; ".join(words)
 
 
 _PLANE = {"width": 10, "sharpness": 1e-2, "within": 1e-2, "steps": STEPS, "dimension": 2}
