@@ -192,5 +192,5 @@ FIG4 = Experiment(
     },
     run_fig4,
     sweeps=True,
-    cost={"quick": 5.1},
+    cost={"quick": 5.1, "paper": 2060},
 )
