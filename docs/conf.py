@@ -1,6 +1,7 @@
 """Configuration of the documentation: `make docs`."""
 
 import re
+from itertools import pairwise
 from typing import Any
 
 from pybtex.plugin import register_plugin
@@ -49,12 +50,30 @@ class Words(Style):
 
 register_plugin("pybtex.style.formatting", "words", Words)
 
+FIELDS = ("Parameters", "Attributes")
+FIELD = re.compile(r"^(\w[\w, ]*) : (.+)$")
 CITATION = re.compile(r"\[(" + "|".join(PAPERS) + r")\b(?:,\s*([^]]*))?\]")
 ALIAS = re.compile(r"TypeAliasForwardRef\('(\w+)'\)")
 
 
+def described(lines: list[str]) -> list[str]:
+    """Put what follows `name : ` on a line of its own.
+
+    It describes (types stand in the signature); Napoleon would take it for a type and link its words.
+    """
+    result: list[str] = []
+    section = ""
+    for line, following in pairwise([*lines, ""]):
+        if following and set(following) == {"-"}:
+            section = line
+        field = FIELD.match(line) if section in FIELDS else None
+        result.extend([field[1], f"    {field[2]}"] if field else [line])
+    return result
+
+
 def adapt_docstring(app: Sphinx, what: str, name: str, obj: object, options: Any, lines: list[str]) -> None:
     """Docstrings are plain text with formulas: `|a|` is a modulus there, and [plateau] a citation."""
+    lines[:] = described(lines)
     for i, line in enumerate(lines):
         if not line.lstrip().startswith((">>>", "...")):
             line = line.replace("|", r"\|").replace("*", r"\*")

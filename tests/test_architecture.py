@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shutil
 import subprocess
 import sys
 import tomllib
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -90,6 +92,37 @@ def test_modules_are_small_and_their_names_say_something(module: Path) -> None:
     lines = len(module.read_text(encoding="utf-8").splitlines())
     assert lines <= MAX_LINES, f"{module.name} has {lines} lines"
     assert EMPTY_NAMES.isdisjoint(module.relative_to(PACKAGE).with_suffix("").parts)
+
+
+def imported(module: Path) -> set[str]:
+    """Return the top-level packages that a module imports, anywhere in it."""
+    nodes = list(ast.walk(ast.parse(module.read_text(encoding="utf-8"))))
+    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    names += [node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module]
+    return {name.partition(".")[0] for name in names}
+
+
+def test_every_package_that_is_imported_is_declared() -> None:
+    project = CONFIGURATION["project"]
+    extras = project["optional-dependencies"]
+    declared = {
+        re.split(r"[<>=!~\[; ]", line, maxsplit=1)[0].lower()
+        for line in [*project["dependencies"], *extras["dask"], *extras["parquet"]]
+    }
+    foreign = set().union(*map(imported, MODULES)) - set(sys.stdlib_module_names) - {"shallowflow"}
+    assert {"numpy", "PIL"} <= foreign
+    providers = packages_distributions()
+    missing = [
+        name
+        for name in sorted(foreign)
+        if declared.isdisjoint(found.lower() for found in providers.get(name, [name]))
+    ]
+    assert missing == []
+
+
+def test_the_package_tells_type_checkers_that_it_is_typed() -> None:
+    assert "Typing :: Typed" in CONFIGURATION["project"]["classifiers"]
+    assert (PACKAGE / "py.typed").is_file()
 
 
 def text_files() -> list[Path]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import pkgutil
 import re
 from contextlib import redirect_stdout
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 import shallowflow as sf
+from shallowflow.certificates import CERTIFICATES
 from shallowflow.experiments import EXPERIMENTS, PAPERS
 
 ROOT = Path(__file__).parents[1]
@@ -75,6 +77,48 @@ def test_a_wrong_output_fails_its_page() -> None:
     run_page(page.format(2), "page.md")
     with pytest.raises(AssertionError, match=r"page\.md, line 2"):
         run_page(page.format(3), "page.md")
+
+
+DIRECTIVE = re.compile(
+    r"^\.\. auto(?:\w+):: (?P<name>\S+)\n(?: +:members:(?P<members>[^\n]*)\n)?", re.MULTILINE
+)
+
+
+def documented(reference: str) -> list[str]:
+    """Return the full names that a reference page documents: those of its directives and their members."""
+    return [
+        name
+        for found in DIRECTIVE.finditer(reference)
+        for members in [(found["members"] or "").replace(",", " ").split()]
+        for name in [found["name"], *(f"{found['name']}.{member}" for member in members)]
+    ]
+
+
+def exists(name: str) -> bool:
+    """Return whether a full name can be imported."""
+    try:
+        pkgutil.resolve_name(name)
+    except (ImportError, AttributeError):
+        return False
+    return True
+
+
+def test_every_name_in_the_reference_exists() -> None:
+    names = documented((DOCS / "api.md").read_text(encoding="utf-8"))
+    assert {"shallowflow.ReLUNetwork", "shallowflow.ReLUNetwork.width", "shallowflow.certify"} <= set(names)
+    assert [name for name in names if not exists(name)] == []
+
+
+def test_a_name_that_does_not_exist_is_found() -> None:
+    page = ".. autoclass:: shallowflow.Record\n   :members: every, never\n.. autofunction:: shallowflow.fly\n"
+    missing = [name for name in documented(page) if not exists(name)]
+    assert missing == ["shallowflow.Record.never", "shallowflow.fly"]
+
+
+def test_every_certificate_is_in_the_reference() -> None:
+    names = set(documented((DOCS / "api.md").read_text(encoding="utf-8")))
+    functions = [f"{check.__module__}.{check.__name__}" for check in CERTIFICATES.values()]
+    assert [name for name in functions if name not in names] == []
 
 
 def test_every_public_name_is_in_the_reference() -> None:

@@ -1,6 +1,7 @@
 """See, predict and escape the training dynamics of two-layer neural networks."""
 
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from shallowflow import certificates, data, experiments, landscape, studies
 from shallowflow.certificates import certify
@@ -36,6 +37,9 @@ from shallowflow.models import (
     StepNetwork,
     initialize,
 )
+
+if TYPE_CHECKING:
+    from shallowflow import estimators
 
 __all__ = [
     "Additive",

@@ -12,6 +12,7 @@ from shallowflow.arrays import Floats
 from shallowflow.kernels import decoupled_descent
 from shallowflow.kernels.decoupled_tiles import BLOCK
 from tests.kernels.plain_descent import constants, plain
+from tests.rounding import assert_rounded
 
 
 def decoupled(
@@ -37,14 +38,16 @@ def decoupled(
 @pytest.mark.parametrize("width", [1, 5])
 def test_the_steps_are_the_plain_ones(width: int, slope: float) -> None:
     values, outer, expected = decoupled(width, slope, 60, np.float64)
-    np.testing.assert_allclose(values, expected[0], rtol=1e-11, atol=1e-12)
-    np.testing.assert_allclose(outer, expected[1], rtol=1e-11, atol=1e-12)
+    operations = 60 * (values.shape[1] + width)
+    assert_rounded(values, expected[0], operations)
+    assert_rounded(outer, expected[1], operations, size=float(np.max(np.abs(values))))
 
 
 def test_single_precision_stays_single() -> None:
     """One step in float32 is the double one up to float32's rounding, and not beyond it."""
     values, outer, expected = decoupled(5, 0.0, 1, np.float32)
     assert values.dtype == outer.dtype == np.float32
-    np.testing.assert_allclose(values, expected[0], atol=1e-5)
-    np.testing.assert_allclose(outer, expected[1], atol=1e-5)
+    operations = values.shape[1] + 5
+    assert_rounded(values, expected[0], operations, kind=np.float32)
+    assert_rounded(outer, expected[1], operations, size=float(np.max(np.abs(values))), kind=np.float32)
     assert np.max(np.abs(values - expected[0])) > 1e-12

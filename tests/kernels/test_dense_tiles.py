@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from shallowflow.kernels import dense_tiles
 from shallowflow.kernels.dense_tiles import COLUMNS, PANEL, ROWS
+from tests.rounding import assert_rounded
 
 Array = NDArray[Any]
 
@@ -33,7 +34,7 @@ def correlate(pulls: Array, inputs: Array, first: int, gradient: Array) -> None:
 @pytest.mark.parametrize("kind", [np.float64, np.float32])
 def test_tiles_are_products(kind: type[Any]) -> None:
     rng = np.random.default_rng(0)
-    samples, tolerance = PANEL // np.dtype(kind).itemsize, 1e-5 if kind == np.float32 else 1e-13
+    samples = PANEL // np.dtype(kind).itemsize
     w, x, shares, residual = (
         rng.standard_normal(shape).astype(kind) for shape in ((7, ROWS), (7, samples), ROWS, samples)
     )
@@ -41,10 +42,11 @@ def test_tiles_are_products(kind: type[Any]) -> None:
     project(w, x, shares, slope, left, values)
     z = w.T @ x
     gates = np.where(z > 0, kind(1), slope)
-    np.testing.assert_allclose(values, z, rtol=0, atol=10 * tolerance)
-    np.testing.assert_allclose(left, residual - shares @ (gates * z), rtol=0, atol=10 * tolerance)
+    size = 7 * float(np.max(np.abs(w)) * np.max(np.abs(x)))
+    assert_rounded(values, z, 7, size=size, kind=kind)
+    assert_rounded(left, residual - shares @ (gates * z), 7 + ROWS, size=ROWS * size, kind=kind)
     gate(values, left, slope)
-    np.testing.assert_allclose(values, gates * left, rtol=tolerance)
+    assert_rounded(values, gates * left, 1, kind=kind)
 
 
 @pytest.mark.parametrize("kind", [np.float64, np.float32])
@@ -52,11 +54,13 @@ def test_tiles_are_products(kind: type[Any]) -> None:
 def test_a_correlation_adds_to_the_gradient(panels: int, kind: type[Any]) -> None:
     """From an array whose panels are longer than the tile."""
     rng = np.random.default_rng(1)
-    samples, tolerance = PANEL // np.dtype(kind).itemsize, 1e-4 if kind == np.float32 else 1e-12
+    samples = PANEL // np.dtype(kind).itemsize
     pulls = rng.standard_normal((panels, ROWS, samples)).astype(kind)
     inputs = rng.standard_normal((panels, 3 * COLUMNS, samples)).astype(kind)
     gradient = rng.standard_normal((COLUMNS, ROWS)).astype(kind)
     start = gradient.copy()
     correlate(pulls, inputs, COLUMNS, gradient)
     product = np.einsum("pks,prs->kr", inputs[:, COLUMNS : 2 * COLUMNS], pulls)
-    np.testing.assert_allclose(gradient, start + product, rtol=0, atol=tolerance)
+    terms = panels * samples
+    size = terms * float(np.max(np.abs(pulls)) * np.max(np.abs(inputs)))
+    assert_rounded(gradient, start + product, terms + 1, size=size, kind=kind)

@@ -7,6 +7,7 @@ import pytest
 
 from shallowflow.kernels import gram_descent
 from tests.kernels.plain_descent import RATES, constants
+from tests.rounding import assert_rounded
 
 
 @pytest.mark.parametrize("slope", [0.0, 0.3])
@@ -19,4 +20,5 @@ def test_the_pulls_are_residuals_behind_gates(size: int, slope: float) -> None:
     expected = gates * (targets - RATES["scale"] * (outer @ (gates * z)))
     pulls = np.empty_like(z)
     gram_descent.gate(z, outer, targets, constants(slope), pulls)
-    np.testing.assert_allclose(pulls, expected, rtol=1e-12, atol=1e-14)
+    largest = float(np.max(np.abs(outer) @ np.abs(z) + np.abs(targets)))
+    assert_rounded(pulls, expected, 6 + 2, size=largest)

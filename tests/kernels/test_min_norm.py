@@ -7,6 +7,7 @@ from shallowflow.arrays import Floats
 from shallowflow.kernels.chain import fit
 from shallowflow.kernels.min_norm import minimum_norm
 from tests.kernels.exact_least_squares import KINDS, exact_rank, random_problem
+from tests.rounding import EPSILON
 
 
 def truncated_inverse(matrix: Floats, cut: float) -> Floats:
@@ -70,9 +71,12 @@ def test_the_rank_is_the_exact_one_and_the_lines_attain_the_loss(kind: str, free
         _, rank, lines = minimum_norm(knots, x, y, w, free_left)
         assert rank == exact_rank(knots, x, free_left)
         row = np.searchsorted(knots, x, side="left")
-        residuals = lines[row, 1] + lines[row, 2] * (x - lines[row, 0]) - y
+        tilts = lines[row, 2] * (x - lines[row, 0])
+        residuals = lines[row, 1] + tilts - y
         loss, _ = fit(knots, x, y, w, free_left)
-        assert float((w * residuals**2).sum()) == pytest.approx(loss, rel=1e-10, abs=1e-28)
+        rounding = 10 * x.size * EPSILON * (np.abs(lines[row, 1]) + np.abs(tilts) + np.abs(y))
+        nothing = float((w * rounding**2).sum())
+        assert float((w * residuals**2).sum()) == pytest.approx(loss, rel=1e-10, abs=nothing)
 
 
 def test_neighbouring_open_runs_share_their_tilts() -> None:

@@ -8,6 +8,7 @@ from scipy.integrate import quad
 
 import shallowflow as sf
 from shallowflow.kernels.step_activation import integral, slope, square_integral, step
+from tests.rounding import EPSILON
 
 PLACES = [-0.9, -0.5, -0.3, -1e-9, 0.0, 1e-9, 0.2, 0.49, 0.5, 1.7]
 
@@ -15,8 +16,8 @@ PLACES = [-0.9, -0.5, -0.3, -1e-9, 0.0, 1e-9, 0.2, 0.49, 0.5, 1.7]
 @pytest.mark.parametrize("z", PLACES)
 def test_step_and_slope_are_those_of_the_activation(z: float) -> None:
     sigma = sf.CubicStep(1.0)
-    assert step(z) == pytest.approx(float(sigma(np.array(z))), abs=1e-15)
-    assert slope(z) == pytest.approx(float(sigma.derivative(np.array(z))), abs=1e-15)
+    assert step(z) == pytest.approx(float(sigma(np.array(z))), abs=10 * EPSILON)
+    assert slope(z) == pytest.approx(float(sigma.derivative(np.array(z))), abs=10 * EPSILON)
 
 
 @pytest.mark.parametrize("z", PLACES)
@@ -28,5 +29,5 @@ def test_integrals_equal_quadrature(z: float) -> None:
 
 
 def test_the_square_integrates_to_the_number_of_the_notes() -> None:
-    assert square_integral(0.5) == pytest.approx(23 / 56, abs=1e-15)
+    assert square_integral(0.5) == pytest.approx(23 / 56, abs=10 * EPSILON)
     assert integral(0.5) == 0.5

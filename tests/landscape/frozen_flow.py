@@ -139,6 +139,8 @@ def flow_pieces(network: KnotNetwork, dataset: Dataset, until: float, most: int 
             atol=1e-13,
         )
         assert run.success, run.message
+        if run.t[-1] == start:  # by rounding the knot has not passed its point: the reference ends here
+            break
         pieces.append(Piece(dataset, run.t, run.sol, held))
         start, theta = float(run.t[-1]), run.y[:, -1]
         if run.status == 1:

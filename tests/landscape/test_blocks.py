@@ -47,7 +47,9 @@ def test_blocks_are_the_points_that_activate_l_neurons(seed: int) -> None:
         assert found.s_yy[level] == pytest.approx(np.sum((ys - ys.mean()) ** 2), abs=1e-13)
         columns = np.stack([xs, np.ones_like(xs)], axis=1)
         least, *_ = np.linalg.lstsq(columns, ys, rcond=1e-13)  # of least norm where xs are all equal
-        assert (found.slopes[level], found.intercepts[level]) == pytest.approx(tuple(least), abs=1e-9)
+        assert (found.slopes[level], found.intercepts[level]) == pytest.approx(
+            tuple(least), rel=1e-9, abs=1e-9
+        )
         assert found.residual_squares[level] == pytest.approx(np.sum((ys - columns @ least) ** 2), abs=1e-12)
 
 

@@ -7,6 +7,7 @@ import pytest
 
 import shallowflow as sf
 from shallowflow.landscape.least_squares import least_squares
+from tests.rounding import EPSILON
 
 
 def test_three_points_have_the_published_line() -> None:
@@ -21,4 +22,4 @@ def test_three_points_have_the_published_line() -> None:
 def test_undetermined_data_take_the_shortest_coefficients() -> None:
     fit = least_squares(sf.Dataset([[1.0, 1.0]], [2.0]))
     np.testing.assert_allclose(fit.coefficients, [1.0, 1.0])
-    assert fit.loss == pytest.approx(0.0, abs=1e-30)
+    assert fit.loss <= 0.5 * (10 * EPSILON * 2.0) ** 2

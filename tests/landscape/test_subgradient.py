@@ -24,7 +24,7 @@ def test_gates_minimise_the_norm(seed: int, parts: int, slope: float) -> None:
         bounds=[(slope, 1.0)] * parts,
         options={"ftol": 1e-15, "gtol": 1e-12},
     )
-    assert np.sum((known + gates @ pieces) ** 2) == pytest.approx(reference.fun, abs=1e-8)
+    assert np.sum((known + gates @ pieces) ** 2) <= reference.fun + 1e-8
     slopes = 2 * pieces @ (known + gates @ pieces)
     inside = (gates > slope + 1e-9) & (gates < 1 - 1e-9)
     assert np.all(np.abs(slopes[inside]) < 1e-8)

@@ -201,10 +201,13 @@ def test_progress_ends_at_one_and_changes_nothing() -> None:
 
 
 def test_on_f2_the_printed_theorem_stops_early_and_the_outcome_says_why() -> None:
-    """After 200 exact moves its favourite does not lower the loss at all, although other candidates would."""
+    """After 200 exact moves its favourite soon does not lower the loss at all, although others would.
+
+    How many of its moves come true before that is a matter of rounding, which the BLAS decides.
+    """
     start = active_neuron_least_squares(sf.initialize.he_knots(300, seed=0), F2, max_iterations=200).final
     assert isinstance(start, sf.KnotNetwork)
-    printed = active_neuron_least_squares(start, F2, method="orthogonal", max_iterations=1)
+    printed = active_neuron_least_squares(start, F2, method="orthogonal", max_iterations=40)
     exact = active_neuron_least_squares(start, F2)
     assert printed.outcome.status == "stalled"
     assert "misjudged" in printed.outcome.message
