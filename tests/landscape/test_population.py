@@ -10,7 +10,7 @@ import shallowflow as sf
 from shallowflow import landscape
 from tests.landscape.exact_steps import exact
 from tests.landscape.step_cases import SHARPNESSES, features, grid, problems
-from tests.rounding import assert_rounded
+from tests.rounding import EPSILON
 
 FLOOR = 1.0 / 28.0
 
@@ -80,9 +80,15 @@ def test_best_weights_solve_the_normal_equations(
     network, target = problem
     best = landscape.best_outer(network, target)
     gradient = landscape.population_gradient(best, target)
+    # A feature with ‖φ‖² below the rounding of H may be left out, and with it a moment of ‖φ‖ ‖f*‖ at most.
+    squares = np.linalg.eigvalsh(landscape.feature_gram(network))
+    rounding = (network.width + 1) * EPSILON * squares[-1]
+    left_out = (
+        np.sqrt(np.max(squares, initial=0.0, where=squares < 10 * rounding)) * np.abs(target.values).max()
+    )
     size = 1.0 + float(np.abs(best.offset) + np.sum(np.abs(best.outer)))
-    assert_rounded(gradient["offset"], 0.0, 100 * network.width, size=size)
-    assert_rounded(gradient["outer"], np.zeros(network.width), 100 * network.width, size=size)
+    for slopes in (gradient["offset"], gradient["outer"]):
+        np.testing.assert_allclose(slopes, 0.0, rtol=0, atol=left_out + 100 * network.width * EPSILON * size)
     np.testing.assert_array_equal(best.positions, network.positions)
 
 
