@@ -128,7 +128,8 @@ def test_studies_side_by_side_share_runs_and_are_removed_apart(tmp_path: Path) -
 
 def test_killed_half_way_a_study_keeps_what_was_finished_and_computes_the_rest(tmp_path: Path) -> None:
     log, directory = tmp_path / "log", tmp_path / "store"
-    victim = subprocess.Popen(script(str(directory), str(log)), env=environment(), start_new_session=True)
+    held = {**environment(), "HELD_FROM": "150"}
+    victim = subprocess.Popen(script(str(directory), str(log)), env=held, start_new_session=True)
     while len(lines(log)) < 100:
         assert victim.poll() is None, "it ended before it could be killed"
         time.sleep(0.01)
