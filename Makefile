@@ -1,6 +1,5 @@
 # Everything runs inside .venv, which is made on first use and again only when pyproject.toml changes.
 SHELL := bash
-.SHELLFLAGS := -euo pipefail -c
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
@@ -14,7 +13,7 @@ PACKAGES := { n=0; while read -r word name _; do case "$$word $$name" in \
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test test-slow test-install test-processors lint types contract unit bench docs venv clean
+.PHONY: demo test lint types contract docs unit test-slow test-install test-processors bench venv clean
 
 demo: venv
 	$(BIN)/shallowflow reproduce --demo --out demo
@@ -24,10 +23,10 @@ test: lint types contract docs unit
 venv: $(READY)
 
 $(READY): pyproject.toml
-	@echo "environment  .venv, by $$($(PYTHON) --version)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@$(PIP_INSTALL) --progress-bar off --editable ".[dev,docs]" | $(PACKAGES)
-	@echo "kernels      compiled when first used (10 to 20 s each kind), then kept beside their sources"
+	@echo "environment  .venv, $$($(BIN)/python --version)"
+	@set -o pipefail; $(PIP_INSTALL) --progress-bar off --editable ".[dev,docs]" | $(PACKAGES)
+	@echo "kernels      compiled when first used (10 to 20 s for each kind), then kept beside their sources"
 	@touch $(READY)
 
 lint: venv
@@ -41,7 +40,7 @@ contract: venv
 	$(BIN)/lint-imports
 
 docs: venv
-	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
+	$(BIN)/sphinx-build -E -W --keep-going -q -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
 unit: venv
@@ -50,31 +49,39 @@ unit: venv
 test-slow: venv
 	$(BIN)/pytest -m slow
 
-# What a user gets: the package and its dependencies in an environment of its own, with nothing else on the PATH.
+# What a user gets: the package and its dependencies in an environment of its own, nothing else on the PATH.
+USER_BIN := $(CURDIR)/.venv/user/bin
 test-install: venv
 	@rm -rf .venv/user && $(PYTHON) -m venv .venv/user
-	PATH=$(CURDIR)/.venv/user/bin pip install --quiet --disable-pip-version-check .
-	cd .venv/user && PATH=$(CURDIR)/.venv/user/bin python ../../tests/test_first_use.py
-	cd .venv/user && ../bin/mypy --strict --python-executable bin/python ../../tests/test_first_use.py
+	PATH="$(USER_BIN)" pip install --quiet --disable-pip-version-check .
+	cd .venv/user && PATH="$(USER_BIN)" python ../../tests/test_first_use.py
+	cd .venv/user && ../bin/mypy --config-file= --strict --python-executable bin/python ../../tests/test_first_use.py
 
-# The tests as other machines run them, each time with nothing compiled. NumPy, OpenBLAS and Numba choose their
-# code by the processor, each by a variable of its own; "busy" shows that no test depends on the time it takes.
-test-processors: test-on-this test-on-x86-64 test-on-haswell test-on-avx512 test-on-busy
+# The tests as other machines run them, each time with nothing compiled (-k: go on after a failure). NumPy,
+# OpenBLAS and Numba choose their code by the processor, each by a variable of its own. Beside busy loops:
+# no test depends on the time it takes.
+PROCESSORS := $(addprefix test-on-,this x86-64 haswell avx512 busy)
+.PHONY: $(PROCESSORS)
+test-processors: $(PROCESSORS)
 
+HAS = grep -qs $(1) /proc/cpuinfo
+RUNS_HERE := true
+
+test-on-x86-64: RUNS_HERE = $(call HAS,sse2)
 test-on-x86-64: export NPY_DISABLE_CPU_FEATURES = X86_V3 X86_V4 AVX512_ICL
 test-on-x86-64: export OPENBLAS_CORETYPE = Nehalem
 test-on-x86-64: export NUMBA_CPU_NAME = generic
+test-on-haswell: RUNS_HERE = $(call HAS,avx2)
 test-on-haswell: export NPY_DISABLE_CPU_FEATURES = X86_V4 AVX512_ICL
 test-on-haswell: export OPENBLAS_CORETYPE = Haswell
 test-on-haswell: export NUMBA_CPU_NAME = haswell
 test-on-haswell: export NUMBA_CPU_FEATURES = +avx,+avx2,+fma
+test-on-avx512: RUNS_HERE = $(call HAS,avx512f)
 test-on-avx512: export OPENBLAS_CORETYPE = SkylakeX
 test-on-avx512: export NUMBA_CPU_NAME = skylake-avx512
-test-on-avx512: RUNS_HERE = grep -q avx512f /proc/cpuinfo
 test-on-busy: BESIDE = for _ in 1 2; do while :; do :; done & done;
 
-test-on-%: RUNS_HERE ?= true
-test-on-%: venv
+$(PROCESSORS): venv
 	@if ! $(RUNS_HERE); then echo "$@: not on this machine"; exit; fi; \
 	caches=$$(mktemp -d); trap 'rm -rf $$caches; kill $$(jobs -p) 2>/dev/null || true' EXIT; \
 	echo "$@"; $(BESIDE) NUMBA_CACHE_DIR=$$caches $(BIN)/pytest -n 2 -m "not slow"

@@ -25,5 +25,6 @@ def assert_rounded(
     """
     wanted = np.asarray(expected, float)
     largest = max(size, float(np.max(np.abs(wanted), initial=0.0)))
+    assert np.isfinite(largest)
     bound = operations * float(np.finfo(kind).eps) * largest
     np.testing.assert_allclose(np.asarray(found, float), wanted, rtol=0.0, atol=bound)

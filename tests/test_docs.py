@@ -85,13 +85,12 @@ DIRECTIVE = re.compile(
 
 
 def documented(reference: str) -> list[str]:
-    """Return the full names that a reference page documents: those of its directives and their members."""
-    return [
-        name
-        for found in DIRECTIVE.finditer(reference)
-        for members in [(found["members"] or "").replace(",", " ").split()]
-        for name in [found["name"], *(f"{found['name']}.{member}" for member in members)]
-    ]
+    """Return the full names on a reference page: those in its text, of its directives, of their members."""
+    names = re.findall(r"`(shallowflow(?:\.\w+)+)`", reference)
+    for found in DIRECTIVE.finditer(reference):
+        members = (found["members"] or "").replace(",", " ").split()
+        names += [found["name"], *(f"{found['name']}.{member}" for member in members)]
+    return names
 
 
 def exists(name: str) -> bool:

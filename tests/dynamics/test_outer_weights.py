@@ -25,10 +25,10 @@ def test_knot_networks(seed: int) -> None:
     condition = values[0] / values[values > 1e-11 * values[0]][-1]
     residual = np.linalg.norm(matrix @ expected - dataset.targets)
     size = float(condition * (np.linalg.norm(expected) + condition * residual / values[0]))
-    assert_rounded(best.parameters["outer"], expected, matrix.size, size=size)
+    assert_rounded(best.parameters["outer"], expected, sum(matrix.shape), size=size)
     assert np.array_equal(best.parameters["knots"], network.knots)
     dense = dense_outer(network, dataset.inputs, dataset.targets)
-    assert_rounded(dense["outer"], best.parameters["outer"], matrix.size, size=size)
+    assert_rounded(dense["outer"], best.parameters["outer"], sum(matrix.shape), size=size)
 
 
 def test_relu_networks() -> None:

@@ -42,9 +42,10 @@ def test_tiles_are_products(kind: type[Any]) -> None:
     project(w, x, shares, slope, left, values)
     z = w.T @ x
     gates = np.where(z > 0, kind(1), slope)
-    size = 7 * float(np.max(np.abs(w)) * np.max(np.abs(x)))
-    assert_rounded(values, z, 7, size=size, kind=kind)
-    assert_rounded(left, residual - shares @ (gates * z), 7 + ROWS, size=ROWS * size, kind=kind)
+    sizes = np.abs(w).T @ np.abs(x)
+    assert_rounded(values, z, 7, size=float(np.max(sizes)), kind=kind)
+    size = float(np.max(np.abs(residual) + np.abs(shares) @ sizes))
+    assert_rounded(left, residual - shares @ (gates * z), 7 + ROWS, size=size, kind=kind)
     gate(values, left, slope)
     assert_rounded(values, gates * left, 1, kind=kind)
 
@@ -60,7 +61,7 @@ def test_a_correlation_adds_to_the_gradient(panels: int, kind: type[Any]) -> Non
     gradient = rng.standard_normal((COLUMNS, ROWS)).astype(kind)
     start = gradient.copy()
     correlate(pulls, inputs, COLUMNS, gradient)
-    product = np.einsum("pks,prs->kr", inputs[:, COLUMNS : 2 * COLUMNS], pulls)
-    terms = panels * samples
-    size = terms * float(np.max(np.abs(pulls)) * np.max(np.abs(inputs)))
-    assert_rounded(gradient, start + product, terms + 1, size=size, kind=kind)
+    chosen = inputs[:, COLUMNS : 2 * COLUMNS]
+    product = np.einsum("pks,prs->kr", chosen, pulls)
+    sizes = np.abs(start) + np.einsum("pks,prs->kr", np.abs(chosen), np.abs(pulls))
+    assert_rounded(gradient, start + product, panels * samples + 1, size=float(np.max(sizes)), kind=kind)

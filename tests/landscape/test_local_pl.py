@@ -56,7 +56,7 @@ def test_lemma_6_holds_along_trajectories(
     known = interaction(dataset, antipodal=antipodes)
     network = sf.initialize.asymmetric(width, dimension, seed=seed)
     trajectory = sf.gradient_descent(network, dataset, step=0.3, steps=60, record=sf.Record.every(6))
-    assume(trajectory.losses.max() <= 1e6 * trajectory.losses[0])
+    assume(trajectory.losses[-1] <= trajectory.losses[0])  # else the step was too large
     for time, loss in zip(trajectory.times, trajectory.losses, strict=True):
         now = trajectory(time)
         assert isinstance(now, sf.ReLUNetwork)

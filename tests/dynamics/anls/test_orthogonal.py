@@ -143,7 +143,7 @@ def test_candidate_losses_equal_exact_ones_on_small_problems(
 
 
 def test_both_agree_with_the_reference_on_f1() -> None:
-    """The printed one to 2·10⁻⁸ only: the condition number is large where two knots nearly meet."""
+    """The printed one to 2·10⁻⁸, as measured: the condition number is large where two knots nearly meet."""
     dataset = sf.data.GENERATORS["curve"]("sin_pi", 100)
     x, y = dataset.inputs[:, 0], dataset.targets
     for seed in range(3):
