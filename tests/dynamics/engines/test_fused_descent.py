@@ -63,6 +63,20 @@ def test_the_iterates_are_those_of_the_dense_engine(
         network = following.final
 
 
+@pytest.mark.parametrize("engine", ["fused", "gram"])
+def test_many_steps_are_those_of_the_dense_engine(engine: str) -> None:
+    """While the loss falls at every step, rounding does not grow."""
+    dataset, network = sphere(30, 12, seed=0), sf.initialize.asymmetric(16, 12, seed=1)
+    options: dict[str, Any] = {"step": 8.0, "steps": 100, "record": sf.Record.every(1)}
+    reference = sf.gradient_descent(network, dataset, engine="dense", **options)
+    trajectory = sf.gradient_descent(network, dataset, engine=engine, **options)
+    assert np.all(np.diff(reference.losses) < 0)
+    operations = 100 * (30 + 12 + 16)
+    assert_rounded(trajectory.losses, reference.losses, operations)
+    for time in reference.times:
+        assert_rounded(flatten(trajectory(time)), flatten(reference(time)), operations)
+
+
 def assert_same_step(found: sf.Trajectory, expected: sf.Trajectory, dataset: sf.Dataset) -> None:
     """Assert equality but for rounding, relative to the step's largest numbers."""
     old, new = expected.initial, expected.final
