@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 from unittest import mock
@@ -55,24 +55,30 @@ class Problem:
         listed = [(int(t), int(j), int(k), int(s)) for t, j, k, s in events[: min(crossings, capacity)]]
         return knots, outer, done, crossings, listed
 
-    def plain(self, steps: int) -> tuple[FloatArray, FloatArray, list[Crossing]]:
-        """Gradient descent as one would write it in NumPy, with every crossing of a sample by a knot."""
+    def iterates(self, steps: int) -> Iterator[tuple[FloatArray, FloatArray]]:
+        """Knots and outer weights at the start and after each step of plain gradient descent in NumPy."""
         knots, outer = self.knots.copy(), self.outer.copy()
-        crossings: list[Crossing] = []
-        distance = self.x - knots[:, None]
-        active = distance > 0.0
-        for step in range(1, steps + 1):
+        yield knots, outer
+        for _ in range(steps):
+            distance = self.x - knots[:, None]
+            active = distance > 0.0
             hidden = np.where(active, distance, 0.0)
             residual = outer @ hidden - self.y
             knots = knots + self.rates[0] * outer * (active @ residual)
             outer = outer - self.rates[1] * (hidden @ residual)
-            distance = self.x - knots[:, None]
-            was, active = active, distance > 0.0
+            yield knots, outer
+
+    def plain(self, steps: int) -> tuple[FloatArray, FloatArray, list[Crossing]]:
+        """The last iterate, with every crossing of a sample by a knot on the way."""
+        crossings: list[Crossing] = []
+        active = self.x > self.knots[:, None]
+        for step, iterate in enumerate(self.iterates(steps)):
+            was, active = active, self.x > iterate[0][:, None]
             if (was != active).any():
                 for neuron, sample in np.argwhere(was != active):
                     direction = 1 if was[neuron, sample] else -1
                     crossings.append((step, int(neuron), int(sample), direction))
-        return knots, outer, crossings
+        return *iterate, crossings
 
 
 def first_difference(ours: Sequence[Crossing], plain: Sequence[Crossing]) -> set[Crossing]:
@@ -117,14 +123,20 @@ def stable_rate(knots: FloatArray, outer: FloatArray, x: FloatArray) -> float:
 
 
 def stays_stable(problem: Problem, steps: int) -> bool:
-    """Whether rates × trace(J^T J) stays within half of what is stable, at every 500th step."""
-    for step in range(500, steps + 1, 500):
-        knots, outer, _ = problem.plain(step)
+    """Whether rates × trace(J^T J) stays within half of what is stable, at every step."""
+    for knots, outer in problem.iterates(steps):
         distance = np.maximum(problem.x - knots[:, None], 0.0)
         slopes = (distance > 0.0) * outer[:, None]
         if float(problem.rates[0] * (slopes**2).sum() + problem.rates[1] * (distance**2).sum()) > 1.0:
             return False
     return True
+
+
+def rounding_decides(problem: Problem, steps: int) -> bool:
+    """Whether outer weights changed in their last digits lead elsewhere: a start may run into a saddle."""
+    moved = replace(problem, outer=problem.outer * (1.0 + 1e-13))
+    pairs = zip(problem.plain(steps)[:2], moved.plain(steps)[:2], strict=True)
+    return any(float(np.abs(one - other).max()) > NEAR_TIE for one, other in pairs)
 
 
 def sine(width: int, samples: int, frequency: int, seed: int) -> Problem:
@@ -175,7 +187,7 @@ def problems(draw: Any) -> Problem:
 @settings(deadline=None, derandomize=True, max_examples=16)
 @given(problem=problems())
 def test_short_runs_equal_plain_descent(problem: Problem) -> None:
-    assume(stays_stable(problem, 2000))
+    assume(stays_stable(problem, 2000) and not rounding_decides(problem, 2000))
     assert_same_descent(problem, 2000, tolerance=1e-9)
 
 

@@ -96,6 +96,7 @@ def test_agrees_with_scipy_on_a_smooth_stretch(loss: Loss, slope: float) -> None
 def test_agrees_with_the_dense_engine(seed: int, slope: float, logistic: bool) -> None:
     """At every time, through crossings and sliding, with the same events.
 
+    Unless a neuron leaves the origin, where it might as well rest: the flow has both solutions.
     Two neurons may meet their points at one time but for rounding: events are compared by neuron. A neuron
     that comes to the origin is left out: there the dense engine lists gates that turn over, the cones a rest.
     Both hold a neuron until the pull exceeds their errors, so releases agree less closely than crossings.
@@ -106,6 +107,8 @@ def test_agrees_with_the_dense_engine(seed: int, slope: float, logistic: bool) -
     trajectory = wide(network, dataset, 3.0, loss=loss)
     assert trajectory.outcome.ok, trajectory.outcome
     if not dense.outcome.ok or {"two-valued"} & {event.kind for event in (*dense.events, *trajectory.events)}:
+        return
+    if ("release", -1) in {(event.kind, event.point) for event in trajectory.events}:
         return
     assert distance(trajectory.final, dense.final) < 1e-7
     # The dense engine's path is less accurate between its steps than at their ends.
