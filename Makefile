@@ -26,7 +26,7 @@ $(READY): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@echo "environment  .venv, $$($(BIN)/python --version)"
 	@set -o pipefail; $(PIP_INSTALL) --progress-bar off --editable ".[dev,docs]" | $(PACKAGES)
-	@echo "kernels      compiled when first used (10 to 20 s for each kind), then kept beside their sources"
+	@echo "kernels      compiled when first used (5 to 20 s for each kind), then kept beside their sources"
 	@touch $(READY)
 
 lint: venv

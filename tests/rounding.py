@@ -10,7 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
+
+from shallowflow.arrays import Floats
 
 EPSILON = float(np.finfo(float).eps)
 
@@ -28,3 +30,15 @@ def assert_rounded(
     assert np.isfinite(largest)
     bound = operations * float(np.finfo(kind).eps) * largest
     np.testing.assert_allclose(np.asarray(found, float), wanted, rtol=0.0, atol=bound)
+
+
+def condition(matrix: Floats, cut: float) -> float:
+    """Return κ, the largest singular value over the smallest; those below cut × the largest count as zero."""
+    values = np.linalg.svd(matrix, compute_uv=False)
+    return float(values[0] / values[values > cut * values[0]][-1])
+
+
+def least_squares_size(matrix: Floats, coefficients: NDArray[Any], targets: Floats, cut: float) -> float:
+    """Return κ (‖c‖ + κ ‖r‖/‖A‖): ε times this is what an error ε‖A‖ in A does to c = argmin ‖Ac − y‖."""
+    kappa, residual = condition(matrix, cut), np.linalg.norm(matrix @ coefficients - targets)
+    return float(kappa * (np.linalg.norm(coefficients) + kappa * residual / np.linalg.norm(matrix, 2)))

@@ -7,7 +7,7 @@ import pytest
 
 import shallowflow as sf
 from shallowflow.dynamics.outer_weights import dense_outer, distinct_points, least_squares_outer
-from tests.rounding import assert_rounded
+from tests.rounding import assert_rounded, least_squares_size
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -20,11 +20,7 @@ def test_knot_networks(seed: int) -> None:
     best = least_squares_outer(network, dataset)
     matrix = np.maximum(inputs[:, None] - network.knots, 0.0)
     expected = np.linalg.pinv(matrix, rcond=1e-11) @ dataset.targets
-    # Perturbed least squares: ε κ (‖c‖ + κ ‖r‖/‖A‖).
-    values = np.linalg.svd(matrix, compute_uv=False)
-    condition = values[0] / values[values > 1e-11 * values[0]][-1]
-    residual = np.linalg.norm(matrix @ expected - dataset.targets)
-    size = float(condition * (np.linalg.norm(expected) + condition * residual / values[0]))
+    size = least_squares_size(matrix, expected, dataset.targets, 1e-11)
     assert_rounded(best.parameters["outer"], expected, sum(matrix.shape), size=size)
     assert np.array_equal(best.parameters["knots"], network.knots)
     dense = dense_outer(network, dataset.inputs, dataset.targets)

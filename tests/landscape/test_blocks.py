@@ -9,7 +9,7 @@ from shallowflow.data.dataset import Dataset
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.blocks import blocks
 from shallowflow.models.networks import KnotNetwork, ReLUNetwork
-from tests.rounding import assert_rounded
+from tests.rounding import assert_rounded, least_squares_size
 
 
 def problem(seed: int) -> tuple[KnotNetwork, Dataset]:
@@ -48,11 +48,7 @@ def test_blocks_are_the_points_that_activate_l_neurons(seed: int) -> None:
         assert found.s_yy[level] == pytest.approx(np.sum((ys - ys.mean()) ** 2), abs=1e-13)
         columns = np.stack([xs, np.ones_like(xs)], axis=1)
         least, *_ = np.linalg.lstsq(columns, ys, rcond=1e-13)  # of least norm where xs are all equal
-        # Perturbed least squares: ε κ (‖c‖ + κ ‖r‖/‖A‖); a block of two points may be very narrow.
-        values = np.linalg.svd(columns, compute_uv=False)
-        condition = values[0] / values[values > 1e-13 * values[0]][-1]
-        residual = np.linalg.norm(ys - columns @ least)
-        size = float(condition * (np.linalg.norm(least) + condition * residual / values[0]))
+        size = least_squares_size(columns, least, ys, 1e-13)  # large: a block may be very narrow
         assert_rounded([found.slopes[level], found.intercepts[level]], least, len(xs) + 10, size=size)
         assert found.residual_squares[level] == pytest.approx(np.sum((ys - columns @ least) ** 2), abs=1e-12)
 
