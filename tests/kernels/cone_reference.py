@@ -8,9 +8,8 @@ import numpy as np
 from numba import njit
 
 from shallowflow.arrays import Bools, Floats
-from shallowflow.kernels import cone_descent
-from shallowflow.kernels.cone_forces import LOGISTIC, SQUARE
-from shallowflow.kernels.cone_geometry import Samples, Walls, arrange
+from shallowflow.kernels.cones import descent as cone_descent
+from shallowflow.kernels.cones.geometry import LOGISTIC, SQUARE, Samples, Walls, arrange
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from shallowflow.kernels.knot_blocks import summarize
-from shallowflow.kernels.knot_stage import summarize_blocks
+from shallowflow.kernels.knots.stage import summarize, summarize_blocks
 from tests.kernels.knot_reference import Stage
 
 FloatArray = NDArray[np.float64]

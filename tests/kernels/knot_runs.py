@@ -6,9 +6,9 @@ import numpy as np
 from scipy.integrate import solve_ivp
 from scipy.interpolate import BarycentricInterpolator
 
-from shallowflow.kernels import knot_flow as kf
-from shallowflow.kernels.knot_blocks import summarize
-from shallowflow.kernels.knot_passages import NODES
+from shallowflow.kernels.knots import flow as kf
+from shallowflow.kernels.knots.stage import summarize
+from shallowflow.kernels.knots.step import NODES
 from tests.kernels.knot_reference import FloatArray, IntArray, Stage
 
 

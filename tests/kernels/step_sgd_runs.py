@@ -7,7 +7,7 @@ import numpy as np
 import shallowflow as sf
 from shallowflow.arrays import Floats
 from shallowflow.dynamics.engines.step_sgd import HatSteps, PlainSteps, PlateauSteps, Sampling
-from shallowflow.kernels.xoshiro import seeded, uniform
+from shallowflow.kernels.steps.sgd import seeded, uniform
 from shallowflow.models.networks import StepNetwork
 
 TARGET = sf.PiecewiseConstant([0.2, 0.35, 0.5, 0.65, 0.8], [1.0, 5.0, 1.0, 3.0, 1.0, 5.0])

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from shallowflow.kernels import knot_flow as kf
-from shallowflow.kernels import knot_verdicts as kv
+from shallowflow.kernels.knots import flow as kf
+from shallowflow.kernels.knots import meetings as kv
 from tests.kernels.knot_reference import filippov
 from tests.kernels.knot_runs import run, tight
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import shallowflow as sf
-from shallowflow.dynamics.limits.jumps import log_norms
+from shallowflow.readings.jumps import log_norms
 from tests.kernels.log_problems import random_problem
 
 
