@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import shallowflow as sf
-from tests.kernels.log_problems import random_problem
+from tests.kernels.orthogonal.log_problems import random_problem
 
 
 def test_the_jump_of_a_lone_neuron_is_where_the_logistic_is_at_half() -> None:

@@ -5,7 +5,7 @@ import pytest
 
 import shallowflow as sf
 from shallowflow.readings.jumps import log_norms
-from tests.kernels.log_problems import random_problem
+from tests.kernels.orthogonal.log_problems import random_problem
 
 
 def test_compiled_and_plain_descent_agree_from_a_scale_that_underflows() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from shallowflow.kernels.cones.geometry import first_cone, new_forces, set_forces, sum_half_turns
-from tests.kernels.cone_reference import random_problem
+from tests.kernels.cones.cone_reference import random_problem
 
 
 @pytest.mark.parametrize("lines", [1, 2, 5])

@@ -12,7 +12,7 @@ from shallowflow.data.generators import stewart, three_points
 from shallowflow.kernels.cones.descent import CROSSINGS, HOT_NEURONS, MOST_HOT, STRAYS, advance, neurons_now
 from shallowflow.kernels.cones.geometry import first_cone
 from shallowflow.models import initialize
-from tests.kernels.cone_reference import Problem, bucketed_loop, plain_loop, random_problem
+from tests.kernels.cones.cone_reference import Problem, bucketed_loop, plain_loop, random_problem
 
 
 def small_network(width: int, balanced: bool) -> Floats:

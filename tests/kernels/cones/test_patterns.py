@@ -21,7 +21,7 @@ from shallowflow.kernels.cones.patterns import (
     neurons_now,
 )
 from shallowflow.models import initialize
-from tests.kernels.cone_reference import Problem, bucketed_loop
+from tests.kernels.cones.cone_reference import Problem, bucketed_loop
 
 
 def kernel(problem: Problem) -> tuple[Points, Loss]:

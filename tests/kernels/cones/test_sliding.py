@@ -12,7 +12,7 @@ from shallowflow.kernels.cones import descent as cone_descent
 from shallowflow.kernels.cones import sliding as cone_sliding
 from shallowflow.kernels.cones.geometry import Walls
 from shallowflow.models import initialize
-from tests.kernels.cone_reference import Problem, plain_loop
+from tests.kernels.cones.cone_reference import Problem, plain_loop
 
 
 @njit(cache=False)

@@ -96,9 +96,9 @@ def test_a_step_that_overflows_is_reported() -> None:
 
 
 NARROW = """
-from shallowflow.kernels import vectors
+from shallowflow.kernels.shared import vectors
 assert vectors.BYTES == {size}
-from tests.kernels import test_fused_descent
+from tests.kernels.dense import test_fused_descent
 test_fused_descent.test_the_steps_are_the_plain_ones(49, 7, 9, 0.3)
 """
 

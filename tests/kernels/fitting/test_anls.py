@@ -15,7 +15,7 @@ from shallowflow.kernels.fitting.anls import (
     run_windowed,
 )
 from shallowflow.kernels.fitting.chain import fit
-from tests.kernels.anls_reference import (
+from tests.kernels.fitting.anls_reference import (
     MARGIN,
     Problem,
     discontinuous_problem,

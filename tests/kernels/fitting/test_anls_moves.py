@@ -5,8 +5,8 @@ import pytest
 
 from shallowflow.kernels.fitting.anls import candidates, new_chain, refresh_gains
 from shallowflow.kernels.fitting.chain import fit
-from tests.kernels.anls_reference import MARGIN, rule_moves
-from tests.kernels.exact_least_squares import KINDS, exact_loss, random_problem
+from tests.kernels.fitting.anls_reference import MARGIN, rule_moves
+from tests.kernels.fitting.exact_least_squares import KINDS, exact_loss, random_problem
 
 
 def test_the_five_neurons_of_figure_6_have_seven_candidates() -> None:

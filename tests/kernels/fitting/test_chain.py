@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from shallowflow.arrays import Floats
 from shallowflow.kernels.fitting.chain import fit, pass_block
-from tests.kernels.exact_least_squares import KINDS, exact_loss, random_problem
+from tests.kernels.fitting.exact_least_squares import KINDS, exact_loss, random_problem
 
 
 def values_of(lines: Floats, knots: Floats, x: Floats) -> Floats:

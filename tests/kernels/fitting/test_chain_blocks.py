@@ -7,7 +7,7 @@ import pytest
 
 from shallowflow.arrays import Floats
 from shallowflow.kernels.fitting import chain_blocks as cb
-from tests.kernels.exact_least_squares import fractions
+from tests.kernels.fitting.exact_least_squares import fractions
 
 
 def exact_block(x: Floats, y: Floats, w: Floats) -> list[float]:

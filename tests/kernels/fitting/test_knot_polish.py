@@ -23,7 +23,14 @@ from shallowflow.kernels.fitting.search import (
     projected_gradient,
     soften,
 )
-from tests.kernels.knot_problems import DEGENERATE, Problem, any_curve, design, projected_loss, random_curve
+from tests.kernels.knots.knot_problems import (
+    DEGENERATE,
+    Problem,
+    any_curve,
+    design,
+    projected_loss,
+    random_curve,
+)
 
 
 def separated_curve(seed: int) -> Problem:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from shallowflow.kernels.fitting.anls import CONVERGED, PAUSED
 from shallowflow.kernels.fitting.chain import fit
 from shallowflow.kernels.fitting.search import improve
-from tests.kernels.knot_problems import DEGENERATE, any_curve, projected_loss, task
+from tests.kernels.knots.knot_problems import DEGENERATE, any_curve, projected_loss, task
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from shallowflow.kernels.fitting.chain_blocks import block_of, empty_block
 from shallowflow.kernels.fitting.sweep import best_place, grown, message_point, new_suffixes
-from tests.kernels.knot_problems import projected_loss, random_curve
+from tests.kernels.knots.knot_problems import projected_loss, random_curve
 
 
 @given(seed=st.integers(0, 10**6), m=st.integers(1, 30), mirrored=st.booleans())

@@ -12,7 +12,7 @@ from scipy.optimize import minimize_scalar
 from shallowflow.arrays import Floats
 from shallowflow.kernels.fitting.chain import fit
 from shallowflow.kernels.fitting.sweep import settle, sweep
-from tests.kernels.knot_problems import DEGENERATE, Problem, any_curve, projected_loss, random_curve
+from tests.kernels.knots.knot_problems import DEGENERATE, Problem, any_curve, projected_loss, random_curve
 
 
 def settle_one(problem: Problem, free_left: int, k: int) -> tuple[Floats, float]:

@@ -13,7 +13,7 @@ from shallowflow.kernels.fitting.relocation import (
     swap_one,
     use_dead_knots,
 )
-from tests.kernels.knot_problems import DEGENERATE, any_curve, projected_loss, random_curve, task
+from tests.kernels.knots.knot_problems import DEGENERATE, any_curve, projected_loss, random_curve, task
 
 
 @given(seed=st.integers(0, 10**6), free_left=st.integers(0, 1))

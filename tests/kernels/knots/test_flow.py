@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from shallowflow.kernels.knots import flow as kf
 from shallowflow.kernels.knots import meetings as kv
-from tests.kernels.knot_reference import FloatArray, Stage
-from tests.kernels.knot_runs import curve, run, tight
+from tests.kernels.knots.knot_reference import FloatArray, Stage
+from tests.kernels.knots.knot_runs import curve, run, tight
 
 
 def quiet_problem() -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:

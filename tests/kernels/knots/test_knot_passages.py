@@ -8,7 +8,7 @@ from numpy.polynomial import Polynomial
 from scipy.special import comb
 
 from shallowflow.kernels.knots.step import NEVER, NODES, RETURNING, exit_fraction, first_passage
-from tests.kernels.knot_reference import FloatArray, IntArray
+from tests.kernels.knots.knot_reference import FloatArray, IntArray
 
 S = Polynomial([0.0, 1.0])
 

@@ -5,8 +5,8 @@ import pytest
 
 from shallowflow.kernels.knots.stage import velocity
 from shallowflow.kernels.knots.stiff_step import factorize, solve
-from tests.kernels.knot_layouts import kernel_arrays
-from tests.kernels.knot_reference import FloatArray, Stage
+from tests.kernels.knots.knot_layouts import kernel_arrays
+from tests.kernels.knots.knot_reference import FloatArray, Stage
 
 RATES = (0.37, 2.1)
 

@@ -15,8 +15,8 @@ from shallowflow.kernels.knots.stiff_step import (
     error_norm,
     interpolate,
 )
-from tests.kernels.knot_layouts import kernel_arrays
-from tests.kernels.knot_reference import Stage
+from tests.kernels.knots.knot_layouts import kernel_arrays
+from tests.kernels.knots.knot_reference import Stage
 
 
 def test_step_error_and_interpolant_equal_the_matrix_form() -> None:

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from shallowflow.kernels.knots.stage import one_sided_velocities, stage_loss, summarize_blocks, velocity
-from tests.kernels.knot_layouts import kernel_arrays
-from tests.kernels.knot_reference import Stage
+from tests.kernels.knots.knot_layouts import kernel_arrays
+from tests.kernels.knots.knot_reference import Stage
 
 CASES = [(0, 1, 1, 9), (1, 3, 40, 9), (2, 25, 10, 9), (3, 30, 200, 1), (4, 12, 60, 1), (5, 40, 300, 9)]
 

@@ -15,12 +15,12 @@ from shallowflow.cli import Program, main
 from shallowflow.kernels.shared.compilation import ANNOUNCED, MESSAGE, CompilationListener
 
 USE = """
-from shallowflow.kernels import compilation
+from shallowflow.kernels.shared import compilation
 compilation.PATIENCE = 0.0
 import numpy as np
-from shallowflow.kernels import cone_heap
-print(cone_heap.melded(-1, 3, cone_heap.new_heaps(5)))
-print(cone_heap.pushed(-1, 3, 1.0, cone_heap.new_heaps(5)))
+from shallowflow.kernels.cones import exits
+print(exits.melded(-1, 3, exits.new_heaps(5)))
+print(exits.pushed(-1, 3, 1.0, exits.new_heaps(5)))
 """
 
 

@@ -8,7 +8,7 @@ import pytest
 import shallowflow as sf
 from shallowflow.dynamics.engines.step_sgd import PlainSteps, Sampling
 from shallowflow.models.networks import StepNetwork
-from tests.kernels.step_sgd_runs import ENGINES, TARGET, python_twin, sampling, trained
+from tests.kernels.steps.step_sgd_runs import ENGINES, TARGET, python_twin, sampling, trained
 
 LONG = 100_000
 

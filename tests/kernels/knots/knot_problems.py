@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from shallowflow.arrays import Floats
-from tests.kernels.anls_reference import discontinuous
+from tests.kernels.fitting.anls_reference import discontinuous
 
 Problem = tuple[Floats, Floats, Floats, Floats]
 

@@ -9,7 +9,7 @@ from scipy.interpolate import BarycentricInterpolator
 from shallowflow.kernels.knots import flow as kf
 from shallowflow.kernels.knots.stage import summarize
 from shallowflow.kernels.knots.step import NODES
-from tests.kernels.knot_reference import FloatArray, IntArray, Stage
+from tests.kernels.knots.knot_reference import FloatArray, IntArray, Stage
 
 
 class Run(NamedTuple):

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shallowflow.kernels.knots.stage import summarize, summarize_blocks
-from tests.kernels.knot_reference import Stage
+from tests.kernels.knots.knot_reference import Stage
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]

@@ -5,8 +5,8 @@ import pytest
 
 from shallowflow.kernels.knots import flow as kf
 from shallowflow.kernels.knots import meetings as kv
-from tests.kernels.knot_reference import filippov
-from tests.kernels.knot_runs import run, tight
+from tests.kernels.knots.knot_reference import filippov
+from tests.kernels.knots.knot_runs import run, tight
 
 NAMES = {
     kv.CROSS_LEFT: "cross",
