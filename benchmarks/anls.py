@@ -15,7 +15,7 @@ from rich.table import Table
 import shallowflow as sf
 from shallowflow.dynamics.anls import orthogonal, reference
 from shallowflow.dynamics.outer_weights import distinct_points
-from shallowflow.kernels import anls
+from shallowflow.kernels.fitting import anls
 
 
 def seconds(work: Callable[[], object], repeats: int) -> float:

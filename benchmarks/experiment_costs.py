@@ -12,8 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from shallowflow.experiments import EXPERIMENTS
-from shallowflow.experiments.batch import study_of
-from shallowflow.experiments.cost import REFERENCE, speed_test
+from shallowflow.experiments.batch import REFERENCE, speed_test, study_of
 from shallowflow.experiments.experiment import SCALES
 from shallowflow.studies import Processes, run
 

@@ -19,7 +19,7 @@ from shallowflow.dynamics.engines.log_descent import LogDescent
 from shallowflow.dynamics.flow import gradient_flow
 from shallowflow.dynamics.limits.jump_process import jump_process
 from shallowflow.dynamics.limits.saddle_to_saddle import saddle_to_saddle
-from shallowflow.landscape.orthonormal import mask_of
+from shallowflow.landscape.geometry.orthonormal import mask_of
 from shallowflow.models import LogScaledNetwork, SquareLoss, initialize
 
 RATE = 0.01
@@ -49,7 +49,7 @@ def problem(digits: int) -> tuple[LogScaledNetwork, Dataset, float]:
 def numpy_descent(
     z: Floats, outer: Floats, log_scales: Floats, targets: Floats, rate: float, epochs: int
 ) -> tuple[Floats, Floats, Floats]:
-    """The same steps as `kernels.log_descent`, written in NumPy."""
+    """The same steps as `kernels.orthogonal.descent`, written in NumPy."""
     for _ in range(epochs):
         positive = np.maximum(z, 0.0)
         residual = targets - (np.exp(2.0 * log_scales) * outer) @ positive

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from shallowflow.kernels.knot_descent import advance
-from shallowflow.kernels.knot_prefix import prefix_sums
+from shallowflow.kernels.knots.block_table import prefix_sums
+from shallowflow.kernels.knots.descent import advance
 
 FloatArray = NDArray[np.float64]
 Iterate = tuple[FloatArray, FloatArray]

@@ -15,7 +15,7 @@ from shallowflow.cli import main
 from shallowflow.data import GENERATORS
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.experiments import EXPERIMENTS
-from shallowflow.kernels.compilation import MESSAGE
+from shallowflow.kernels.shared.compilation import MESSAGE
 
 COMMAND = [sys.executable, "-m", "shallowflow.cli"]
 QUICK = ["--width", "5", "--descent", "--steps", "20"]

@@ -8,7 +8,7 @@ from PIL import Image
 
 import shallowflow as sf
 from shallowflow.experiments import Figure
-from shallowflow.reporting.matplotlib_renderer import render
+from shallowflow.reporting.figures.renderer import render
 
 HERE = Path(__file__).parent
 

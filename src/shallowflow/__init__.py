@@ -11,15 +11,12 @@ from shallowflow.dynamics.alternating import alternating_least_squares
 from shallowflow.dynamics.anls import active_neuron_least_squares
 from shallowflow.dynamics.descent import gradient_descent
 from shallowflow.dynamics.flow import gradient_flow
-from shallowflow.dynamics.limits.jumps import Jumps, jumps
 from shallowflow.dynamics.limits.saddle_to_saddle import SaddleToSaddle, saddle_to_saddle
 from shallowflow.dynamics.limits.two_timescale import hitting_times, two_timescale_limit
 from shallowflow.dynamics.outcome import Event, Outcome
 from shallowflow.dynamics.outer_weights import least_squares_outer
-from shallowflow.dynamics.phases import phases
 from shallowflow.dynamics.population import population_flow
 from shallowflow.dynamics.record import Record
-from shallowflow.dynamics.stages import stages
 from shallowflow.dynamics.stochastic import stochastic_descent
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.errors import FileFormatError, InvalidInputError, ShallowflowError, StoreError
@@ -37,6 +34,9 @@ from shallowflow.models import (
     StepNetwork,
     initialize,
 )
+from shallowflow.readings.jumps import Jumps, jumps
+from shallowflow.readings.phases import phases
+from shallowflow.readings.stages import stages
 
 if TYPE_CHECKING:
     from shallowflow import estimators

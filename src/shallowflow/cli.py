@@ -47,7 +47,7 @@ class Program(click.Group):
     """
 
     def __call__(self, *args: Any, **extra: Any) -> NoReturn:
-        """Run as a program: the line of `kernels.compilation` is shown even where stderr is a file."""
+        """Run as a program: the line of `kernels.shared.compilation` is shown even where stderr is a file."""
         os.environ["SHALLOWFLOW_ANNOUNCE"] = "1"
         self.main(*args, **extra)
 
@@ -127,7 +127,7 @@ def list_(as_json: bool) -> None:
       shallowflow list
       shallowflow list --json
     """
-    from shallowflow.reporting.summary import catalogue
+    from shallowflow.reporting.pages.summary import catalogue
     from shallowflow.reporting.terminal import experiments_table, generators_table, output
 
     listed = catalogue(EXPERIMENTS.values(), DEMO, GENERATORS)
@@ -172,8 +172,8 @@ def simulate(ctx: click.Context, /, data: str, as_json: bool, **options: Any) ->
       shallowflow simulate sphere:size=20,dimension=5 --init asymmetric --descent --json
       shallowflow simulate my_data.csv --width 50 --loss logistic
     """
-    from shallowflow.reporting.destination import check_file
-    from shallowflow.reporting.summary import run_summary
+    from shallowflow.reporting.pages.report import check_file
+    from shallowflow.reporting.pages.summary import run_summary
     from shallowflow.reporting.terminal import progress_bar, run_text
 
     check_file(options["save"], "--save")
@@ -183,7 +183,7 @@ def simulate(ctx: click.Context, /, data: str, as_json: bool, **options: Any) ->
     dataset = read_data(data, seed=options["seed"], bias=options["bias"], csv_bias=not knots)
     network = _network(dataset, options)
     if options["animate"]:
-        from shallowflow.reporting.run_animation import check_animated
+        from shallowflow.reporting.figures.runs import check_animated
 
         check_animated(network, dataset, "--animate")
     start = time.perf_counter()
@@ -193,7 +193,7 @@ def simulate(ctx: click.Context, /, data: str, as_json: bool, **options: Any) ->
     if options["save"]:
         trajectory.save(options["save"])
     if options["plot"]:
-        from shallowflow.reporting.run_figure import write_run_figure
+        from shallowflow.reporting.figures.runs import write_run_figure
 
         write_run_figure(trajectory, dataset, Path(options["plot"]), LOSSES[options["loss"]])
     if options["animate"]:
@@ -238,8 +238,8 @@ def _trajectory(
 
 
 def _animate(trajectory: Trajectory, dataset: Dataset, path: Path) -> None:
-    from shallowflow.reporting.animation import write_animation
-    from shallowflow.reporting.run_animation import run_animation
+    from shallowflow.reporting.figures.animation import write_animation
+    from shallowflow.reporting.figures.runs import run_animation
     from shallowflow.reporting.terminal import progress_bar
 
     with progress_bar("drawing") as show:

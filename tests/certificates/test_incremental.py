@@ -5,7 +5,7 @@ import pytest
 
 import shallowflow as sf
 from shallowflow.certificates.incremental import acceleration, distance_off_jumps, fall
-from shallowflow.landscape.orthonormal import mask_matrix, mask_report
+from shallowflow.landscape.geometry.orthonormal import mask_matrix, mask_report
 
 
 def problem(digits: float, seed: int = 0, width: int = 12) -> tuple[sf.LogScaledNetwork, sf.Dataset]:

@@ -7,7 +7,7 @@ import pytest
 
 import shallowflow as sf
 from shallowflow.certificates import Question
-from shallowflow.certificates.incremental_verdict import verdict
+from shallowflow.certificates.incremental import verdict
 from shallowflow.data.generators import orthonormal
 
 

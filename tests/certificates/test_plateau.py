@@ -9,14 +9,14 @@ from shallowflow.certificates import Certificate, Promise, certify
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.errors import InvalidInputError
-from shallowflow.landscape.fully_trained import fully_trained
-from shallowflow.landscape.plateau import plateau_level, rate_bounds
+from shallowflow.landscape.plateau.levels import plateau_level, rate_bounds
+from shallowflow.landscape.plateau.stationary import fully_trained
 from shallowflow.models.loss import SquareLoss
 from shallowflow.models.networks import KnotNetwork
-from tests.dynamics.test_stages import polynomials_of
 from tests.landscape.frozen_flow import Piece, flow_pieces
-from tests.landscape.test_blocks import problem
-from tests.landscape.test_plateau import random_problem
+from tests.landscape.geometry.test_blocks import problem
+from tests.landscape.plateau.test_levels import random_problem
+from tests.readings.test_stages import polynomials_of
 
 
 def flow(seed: int, until: float = 4.0) -> tuple[KnotNetwork, Dataset, Trajectory, list[Piece]]:

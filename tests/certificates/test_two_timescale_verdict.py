@@ -6,7 +6,7 @@ import numpy as np
 
 import shallowflow as sf
 from shallowflow.certificates import CERTIFICATES, Question
-from shallowflow.certificates.two_timescale_verdict import verdict
+from shallowflow.certificates.two_timescale import verdict
 
 
 def test_it_does_not_apply_to_samples_whatever_they_are() -> None:

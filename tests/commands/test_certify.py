@@ -11,7 +11,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from shallowflow.arrays import Floats
-from shallowflow.certificates import VERDICTS, early_alignment_verdict
+from shallowflow.certificates import VERDICTS
+from shallowflow.certificates import early_alignment as early_alignment_verdict
 from shallowflow.cli import main
 from shallowflow.data.generators import three_points
 from shallowflow.landscape import alignment_threshold, extremal_vectors, least_squares

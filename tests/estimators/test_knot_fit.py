@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from shallowflow.estimators.knot_fit import fitted_lines, squared_errors, values
-from shallowflow.estimators.points import merged_points
+from shallowflow.estimators.points import fitted_lines, merged_points, squared_errors, values
 from tests.estimators.least_squares import features, half_loss
 
 

@@ -6,8 +6,7 @@ import pytest
 from shallowflow.arrays import Floats
 from shallowflow.data import Dataset
 from shallowflow.dynamics.anls import active_neuron_least_squares
-from shallowflow.estimators.knot_fit import fitted_lines, squared_errors
-from shallowflow.estimators.points import Points, merged_points
+from shallowflow.estimators.points import Points, fitted_lines, merged_points, squared_errors
 from shallowflow.estimators.search import SEARCHES, best_on, paper_moves, relocation, starts, summary, useful
 from shallowflow.models import KnotNetwork
 

@@ -2,9 +2,8 @@ import numpy as np
 import pytest
 
 from shallowflow.arrays import Floats
-from shallowflow.estimators.knot_fit import fitted_lines
-from shallowflow.estimators.points import Points, merged_points
-from shallowflow.estimators.selection import Growth, between, default_largest, geometric_numbers, select
+from shallowflow.estimators.anls import Growth, between, default_largest, geometric_numbers, select
+from shallowflow.estimators.points import Points, fitted_lines, merged_points
 from tests.estimators.least_squares import half_loss
 
 
@@ -102,7 +101,7 @@ def test_cross_validation_does_not_chase_outliers_where_bic_does() -> None:
 
 def test_many_points_are_merged_for_the_selection(monkeypatch: pytest.MonkeyPatch) -> None:
     points = sample(5000, 0.1, seed=3)
-    monkeypatch.setattr("shallowflow.estimators.selection.MERGED", 500)
+    monkeypatch.setattr("shallowflow.estimators.anls.MERGED", 500)
     knots = select(points, "relocation", True, "bic", 16)
     np.testing.assert_allclose(points.low + points.half * knots, [3, 4, 8], atol=0.1)
 

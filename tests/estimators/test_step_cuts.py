@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 
 from shallowflow.estimators.points import merged_points
-from shallowflow.estimators.step_cuts import pruned, refined, sums_of
+from shallowflow.estimators.step import pruned, refined, sums_of
 
 
 def brute(y: np.ndarray, cuts: tuple[int, ...]) -> float:

@@ -1,8 +1,7 @@
 import numpy as np
 
-from shallowflow.estimators.knot_fit import fitted_lines, values
-from shallowflow.estimators.points import merged_points
-from shallowflow.estimators.taming import LARGEST_VALUE, tamed
+from shallowflow.estimators.points import fitted_lines, merged_points, values
+from shallowflow.estimators.search import LARGEST_VALUE, tamed
 
 
 def test_a_spike_around_an_outlier_is_cut() -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from shallowflow.experiments import EXPERIMENTS, Experiment, Findings
-from shallowflow.experiments.cost import REFERENCE, estimate, speed_test
+from shallowflow.experiments.batch import REFERENCE, estimate, speed_test
 from shallowflow.experiments.experiment import SCALES
 
 

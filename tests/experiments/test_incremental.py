@@ -9,13 +9,12 @@ import numpy as np
 import pytest
 
 import shallowflow as sf
-from shallowflow.dynamics.limits.jumps import Jumps, jumps
 from shallowflow.experiments import EXPERIMENTS, Claim
 from shallowflow.experiments.incremental import convergence, near_orthogonal, norm_by_size
-from shallowflow.experiments.incremental.crossover import Crossing, crossing_claim
-from shallowflow.experiments.incremental.norms import LN10, identity, labels, small_start
-from shallowflow.experiments.incremental.starts import SEPARATED
-from shallowflow.landscape.min_norm import SHARED_RATIO, min_squared_norm, squared_norm
+from shallowflow.experiments.incremental.norm_by_size import Crossing, crossing_claim
+from shallowflow.experiments.incremental.training import LN10, SEPARATED, identity, labels, small_start
+from shallowflow.landscape.incremental import SHARED_RATIO, min_squared_norm, squared_norm
+from shallowflow.readings.jumps import Jumps, jumps
 
 SMALL: Mapping[str, Mapping[str, Any]] = {
     "incremental/fig1": {"points": 120},

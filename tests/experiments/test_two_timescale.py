@@ -21,8 +21,8 @@ from shallowflow.experiments.two_timescale import (
     training,
 )
 from shallowflow.experiments.two_timescale.beside_limit import compare, gap_claims, recovery_claims
-from shallowflow.experiments.two_timescale.settings import AUTHORS, PRINTED
-from shallowflow.landscape.step_class import fewest_per_piece
+from shallowflow.experiments.two_timescale.training import AUTHORS, PRINTED
+from shallowflow.landscape.two_timescale.step_classes import fewest_per_piece
 from shallowflow.studies import Study, run
 
 

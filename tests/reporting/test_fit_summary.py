@@ -9,7 +9,7 @@ from rich.console import Console
 
 from shallowflow.data import Dataset
 from shallowflow.estimators import Pieces
-from shallowflow.reporting.fit_summary import fit_summary, fit_text, pieces_table, write_pieces
+from shallowflow.reporting.tables import fit_summary, fit_text, pieces_table, write_pieces
 
 ROOF = Pieces([1 / 3], [0.0, 1.0], [0.0, -1 / 3], [1.0, -1.0], low=0.0, high=1.0)
 DATA = Dataset([[0.0], [1.0]], [1.0, -1 / 3], name="roof")

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from shallowflow.reporting.studies_tables import LONGEST, costs_text, runs_table, studies_table
+from shallowflow.reporting.tables import LONGEST, costs_text, runs_table, studies_table
 from shallowflow.reporting.terminal import runs_bar, tally_text
 from shallowflow.studies import Result, Tally
 from shallowflow.studies.table import table

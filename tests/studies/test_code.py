@@ -46,7 +46,7 @@ def test_an_edit_changes_the_version_where_it_can_change_the_result(project: Pat
 
 def test_the_files_of_an_experiment_are_those_it_computes_with() -> None:
     names = set(code._sources(run_fig2.__module__))
-    assert {run_fig2.__module__, "shallowflow.dynamics.descent", "shallowflow.kernels.cone_descent"} <= names
+    assert {run_fig2.__module__, "shallowflow.dynamics.descent", "shallowflow.kernels.cones.descent"} <= names
     assert "shallowflow.models.networks" in names
     assert "shallowflow.estimators.anls" in code._sources("shallowflow")
     assert not any(name.startswith(("shallowflow.reporting", "shallowflow.cli", "numpy")) for name in names)

@@ -9,21 +9,20 @@ from typing import Any
 from shallowflow.arrays import shown
 from shallowflow.certificates import (
     early_alignment,
-    early_alignment_verdict,
     incremental,
-    incremental_verdict,
     plateau,
-    plateau_verdict,
     two_timescale,
-    two_timescale_positions,
-    two_timescale_verdict,
     weak_interaction,
-    weak_interaction_collapse,
     weak_interaction_groups,
-    weak_interaction_verdict,
 )
-from shallowflow.certificates.certificate import Certificate, Hypothesis, Promise
-from shallowflow.certificates.verdict import Question, Table, Verdict
+from shallowflow.certificates import early_alignment as early_alignment_verdict
+from shallowflow.certificates import incremental as incremental_verdict
+from shallowflow.certificates import plateau as plateau_verdict
+from shallowflow.certificates import two_timescale as two_timescale_positions
+from shallowflow.certificates import two_timescale as two_timescale_verdict
+from shallowflow.certificates import weak_interaction as weak_interaction_verdict
+from shallowflow.certificates import weak_interaction_groups as weak_interaction_collapse
+from shallowflow.certificates.certificate import Certificate, Hypothesis, Promise, Question, Table, Verdict
 from shallowflow.data.dataset import checked_dataset
 from shallowflow.dynamics.trajectory import checked_trajectory
 from shallowflow.errors import InvalidInputError

@@ -10,11 +10,17 @@ import numpy as np
 from shallowflow.arrays import Bools, positive
 from shallowflow.certificates.certificate import Hypothesis, Promise
 from shallowflow.data.dataset import Dataset
-from shallowflow.dynamics.phases import init_scale
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.errors import InvalidInputError
-from shallowflow.landscape.aligned import STILL, NeuronAlignment, neuron_alignment
-from shallowflow.landscape.alignment import (
+from shallowflow.landscape.early_alignment.aligned_neurons import STILL, NeuronAlignment, neuron_alignment
+from shallowflow.landscape.early_alignment.balances import balance, check_relu
+from shallowflow.landscape.early_alignment.extremal import (
+    ExtremalVectors,
+    extremal_vectors,
+    extremal_vectors_of,
+    lifted,
+)
+from shallowflow.landscape.early_alignment.pulls import (
     ON,
     AlignmentConstants,
     AlignmentThreshold,
@@ -23,17 +29,11 @@ from shallowflow.landscape.alignment import (
     pull,
     still_but_alive,
 )
-from shallowflow.landscape.balance import balance, check_relu
-from shallowflow.landscape.cones import LIMIT, Cones, cones
-from shallowflow.landscape.extremal import (
-    ExtremalVectors,
-    extremal_vectors,
-    extremal_vectors_of,
-    lifted,
-)
-from shallowflow.landscape.span import span_of
+from shallowflow.landscape.geometry.cones import LIMIT, Cones, cones
+from shallowflow.landscape.geometry.least_squares import span_of
 from shallowflow.models.loss import Loss
 from shallowflow.models.networks import ReLUNetwork
+from shallowflow.readings.phases import init_scale
 
 SEARCH_STARTS = 100
 """Starts of the search for saddles of G where the activation cones are too many to list."""

@@ -16,9 +16,9 @@ from shallowflow.certificates.certificate import Hypothesis, Promise
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.errors import InvalidInputError
-from shallowflow.landscape.balance import check_relu
-from shallowflow.landscape.first_activation import correctly_activated
-from shallowflow.landscape.local_pl import local_pl
+from shallowflow.landscape.early_alignment.balances import check_relu
+from shallowflow.landscape.weak_interaction.first_activation import correctly_activated
+from shallowflow.landscape.weak_interaction.interactions import local_pl
 from shallowflow.models.networks import ReLUNetwork
 
 MOST_TIMES = 200

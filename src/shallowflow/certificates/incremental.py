@@ -6,6 +6,8 @@ Theorem 2 promises a distance that tends to zero with α, so one trajectory only
 promise is kept if the distances fall to `accuracy`, broken if they do not fall, open if they fall less far.
 Theorem 3's constant is not at hand as a number; the one used here is ours: both label signs halved
 exactly by every jump give ‖θ_∞‖² ≤ 2(1 + √2)(√n₊ + √n₋)·max|y| ≤ 2√2(1 + √2)·max|y|·√n.
+
+The verdict of [incremental] on a data set: in which order a small network fits the points.
 """
 
 from __future__ import annotations
@@ -16,14 +18,23 @@ from itertools import pairwise
 import numpy as np
 
 from shallowflow.arrays import Floats, positive, shown
-from shallowflow.certificates.certificate import Certificate, Hypothesis, Promise
+from shallowflow.certificates.certificate import (
+    Certificate,
+    Hypothesis,
+    Promise,
+    Question,
+    Table,
+    Verdict,
+    failures,
+)
 from shallowflow.data.dataset import Dataset
-from shallowflow.dynamics.limits.saddle_to_saddle import SaddleToSaddle
+from shallowflow.dynamics.limits.saddle_to_saddle import SaddleToSaddle, saddle_to_saddle
 from shallowflow.dynamics.problem import check_problem
 from shallowflow.dynamics.trajectory import Trajectory, checked_trajectory
 from shallowflow.errors import InvalidInputError
-from shallowflow.landscape.min_norm import HALVING_RATIO, min_squared_norm, norm_constant
-from shallowflow.landscape.orthonormal import ORTHONORMAL, mask_matrix, mask_report, orthonormality
+from shallowflow.landscape.geometry.orthonormal import ORTHONORMAL, mask_matrix, mask_report, orthonormality
+from shallowflow.landscape.incremental import HALVING_RATIO, min_squared_norm, norm_constant
+from shallowflow.models import initialize
 from shallowflow.models.networks import LogScaledNetwork, Network, ReLUNetwork
 
 BALANCED = 1e-9
@@ -219,3 +230,52 @@ def _mask_hypotheses(network: ReLUNetwork | LogScaledNetwork, dataset: Dataset) 
         ("Assumption 4 (ii): labels that are zero", zeros),
     )
     return [Hypothesis(name, number == 0, number, 0) for name, number in counted]
+
+
+def verdict(question: Question) -> Verdict:
+    """Return the jumps of Algorithm 1 for a balanced start, or why the data are not of the paper's kind."""
+    dataset = question.dataset
+    error = orthonormality(dataset.inputs)
+    if error > ORTHONORMAL:
+        found = f"inner products of these inputs are off by {error:.3g}"
+        return Verdict("incremental", None, (f"Does not apply: it is about orthonormal inputs, {found}.",))
+    if np.any(dataset.targets == 0):
+        zero = int(np.argmax(dataset.targets == 0))
+        return Verdict(
+            "incremental", None, (f"Does not apply: the label of point {zero} is zero, nothing fits it.",)
+        )
+    network = initialize.balanced(
+        question.width, dataset.dimension, init_scale=question.init_scale, seed=question.seed
+    )
+    limit = saddle_to_saddle(network, dataset)
+    certificate = theorem_2(network, dataset, limit=limit)
+    words = [_ending(limit, question)]
+    if not certificate.holds:
+        words.append(f"Theorem 2 does not apply to this start: {failures(certificate)}.")
+    numbers = {
+        "‖θ‖² at the end": limit.process.squared_norm,
+        "minimal ‖θ‖² of an interpolator": min_squared_norm(dataset.targets),
+    }
+    return Verdict("incremental", certificate.holds, tuple(words), numbers, (_jumps(limit),), (certificate,))
+
+
+def _ending(limit: SaddleToSaddle, question: Question) -> str:
+    jumps, left = len(limit.neurons), limit.process.unfitted
+    start = f"{question.width} neurons (balanced, seed {question.seed})"
+    if not left.size:
+        return f"A vanishing start of {start} fits all {limit.dataset.size} points in {jumps} jumps."
+    return (
+        f"A vanishing start of {start} makes {jumps} jumps and never fits {left.size} of "
+        f"{limit.dataset.size} points, the first at index {int(left[0])}: the loss ends at "
+        f"{limit.losses[-1]:.4g}."
+    )
+
+
+def _jumps(limit: SaddleToSaddle) -> Table:
+    rows = tuple(
+        (float(time), int(neuron), len(points), float(loss))
+        for time, neuron, points, loss in zip(
+            limit.jump_times, limit.neurons, limit.process.fitted, limit.losses[1:], strict=True
+        )
+    )
+    return Table("jumps (time in units of ln 1/α)", ("time", "neuron", "points fitted", "loss after"), rows)

@@ -2,7 +2,9 @@
 
 Every function takes a `KnotNetwork` and univariate data; the first three also a trajectory, which is taken to
 follow the gradient flow (3.1) of ½Σ or ½·mean of the squares. They certify what the paper proves; where that
-differs from what it prints, `landscape.plateau` and `landscape.stationarity` say how.
+differs from what it prints, `landscape.plateau.levels` and `landscape.plateau.stationary` say how.
+
+The verdict of [plateau] on a data set: the level at which a network on the line gets stuck first.
 """
 
 from __future__ import annotations
@@ -10,17 +12,18 @@ from __future__ import annotations
 import numpy as np
 
 from shallowflow.arrays import Floats, count, positive
-from shallowflow.certificates.certificate import Certificate, Hypothesis, Promise
+from shallowflow.certificates.certificate import Certificate, Hypothesis, Promise, Question, Verdict, failures
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.path import flatten
-from shallowflow.dynamics.stages import Stage, recorded_loss, stages
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.errors import InvalidInputError
-from shallowflow.landscape.blocks import Blocks, blocks
-from shallowflow.landscape.plateau import exit_of, level_of, rates_of
-from shallowflow.landscape.stationarity import regression_lines, stationarity, trap
+from shallowflow.landscape.geometry.blocks import Blocks, blocks
+from shallowflow.landscape.plateau.levels import exit_of, level_of, plateau_level, rates_of
+from shallowflow.landscape.plateau.stationary import regression_lines, stationarity, trap
+from shallowflow.models import initialize
 from shallowflow.models.loss import SquareLoss
 from shallowflow.models.networks import KnotNetwork
+from shallowflow.readings.stages import Stage, recorded_loss, stages
 
 
 def theorem_3_1(
@@ -39,7 +42,7 @@ def theorem_3_1(
     relative to the whole residual ‖Loss(t_s)‖ and may be as large as `accuracy`, that of the trajectory (an
     integrator's residuals stop falling at some multiple of its tolerance). The theorem's printed upper
     bound, with half this exponent, follows; its printed lower bound is a misprint. Where knots slide on data
-    points the rates are those of the others (`landscape.plateau.extreme_rates`).
+    points the rates are those of the others (`landscape.plateau.levels.extreme_rates`).
 
     loss: ½Σ by default, or what the trajectory recorded; speed: of the flow.
     """
@@ -240,3 +243,34 @@ def theorem_3_5(network: KnotNetwork, dataset: Dataset, *, tolerance: float = 1e
         promise("blocks of one input: the neuron's line misses it by", lines.defects[~sloped]),
     )
     return Certificate("plateau/theorem-3.5", hypotheses, promises)
+
+
+def verdict(question: Question) -> Verdict:
+    """Return the first plateau of a `KnotNetwork` of the paper's initialisation (Theorem 3.1)."""
+    dataset = _on_the_line(question.dataset)
+    if dataset is None:
+        found = f"these have dimension {question.dataset.dimension}"
+        return Verdict("plateau", None, (f"Does not apply: it is about data on the line, {found}.",))
+    network = initialize.he_knots(question.width, seed=question.seed)
+    loss = SquareLoss("sum")
+    certificate = theorem_3_1(network, dataset, loss=loss)
+    start = loss.value(network(dataset.inputs), dataset.targets)
+    level = plateau_level(network, dataset)
+    words = [
+        f"A network of {question.width} knots (he_knots, seed {question.seed}) starts at the loss "
+        f"{start:.4g} (½Σ). While its pattern of active points lasts, the loss falls towards the plateau "
+        f"level {level:.4g}.",
+    ]
+    if not certificate.holds:
+        words.append(f"Theorem 3.1 does not apply yet: {failures(certificate)}.")
+    numbers = {"loss at the start (½Σ)": start, "plateau level": level}
+    return Verdict("plateau", certificate.holds, tuple(words), numbers, (), (certificate,))
+
+
+def _on_the_line(dataset: Dataset) -> Dataset | None:
+    """Return univariate data, without a bias coordinate; None for other data."""
+    if dataset.dimension == 1:
+        return dataset
+    if dataset.dimension == 2 and bool(np.all(dataset.inputs[:, 1] == 1)):
+        return Dataset(dataset.inputs[:, :1], dataset.targets, dataset.name)
+    return None

@@ -43,8 +43,8 @@ def certify(
       shallowflow certify sphere:size=8,dimension=3 --paper early_alignment --json
     """
     from shallowflow.certificates import VERDICTS, Question
+    from shallowflow.reporting.tables import verdict_json, verdict_lines
     from shallowflow.reporting.terminal import output, progress_bar
-    from shallowflow.reporting.verdict_text import verdict_json, verdict_lines
 
     papers = [one_of(paper, "--paper", VERDICTS)] if paper else list(VERDICTS)
     count(options["width"], "width")

@@ -40,7 +40,7 @@ def fit(data: str, knots: str, out: str | None, plot: str | None, as_json: bool,
       shallowflow fit my_data.csv --knots 20 --plot fit.png --out pieces.csv
       shallowflow fit my_data.csv --knots 5 --left zero --search anls --json
     """
-    from shallowflow.reporting.destination import check_file
+    from shallowflow.reporting.pages.report import check_file
 
     check_file(out, "--out", (".csv", ".json"))
     check_file(plot, "--plot", (".png", ".svg"))
@@ -49,8 +49,8 @@ def fit(data: str, knots: str, out: str | None, plot: str | None, as_json: bool,
     if dataset.dimension != 1:
         raise InvalidInputError(f"DATA: must have two columns (x, y), got {dataset.dimension + 1}")
     from shallowflow.estimators import ANLSRegressor
-    from shallowflow.reporting.fit_figure import write_fit_figure
-    from shallowflow.reporting.fit_summary import fit_summary, fit_text, pieces_table, write_pieces
+    from shallowflow.reporting.figures.runs import write_fit_figure
+    from shallowflow.reporting.tables import fit_summary, fit_text, pieces_table, write_pieces
     from shallowflow.reporting.terminal import output, progress_bar
 
     start = time.perf_counter()

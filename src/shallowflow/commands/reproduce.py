@@ -64,9 +64,8 @@ def reproduce(
     if jobs is not None and dask not in (None, LOCAL):
         raise InvalidInputError(f"--jobs: has no meaning with a Dask scheduler elsewhere, got {jobs}")
     executor: Executor = Processes(jobs) if dask is None else Cluster(dask, jobs)
-    from shallowflow.reporting.destination import prepare_directory
-    from shallowflow.reporting.report import write_report
-    from shallowflow.reporting.summary import summary
+    from shallowflow.reporting.pages.report import prepare_directory, write_report
+    from shallowflow.reporting.pages.summary import summary
 
     prepare_directory(out, "--out")
     with Store(Path(out) / "store") as store:
@@ -119,7 +118,7 @@ def _recalled(experiments: Sequence[Experiment], scale: str, store: Store) -> li
 
 def _tell(done: Sequence[Reproduction], kept: int, result: dict[str, object]) -> None:
     """Print the claims of every experiment, what went wrong, and where the report is."""
-    from shallowflow.reporting.summary import count_claims
+    from shallowflow.reporting.pages.summary import count_claims
     from shallowflow.reporting.terminal import claims_table, output
 
     for reproduction in done:
@@ -137,8 +136,8 @@ def _tell(done: Sequence[Reproduction], kept: int, result: dict[str, object]) ->
 
 def _agreed(experiments: Sequence[Experiment], scale: str, executor: Executor, yes: bool) -> bool:
     """Say what the experiments will cost here, and ask whether to go on."""
-    from shallowflow.experiments.cost import REFERENCE, estimate, speed_test
-    from shallowflow.reporting.studies_tables import costs_text
+    from shallowflow.experiments.batch import REFERENCE, estimate, speed_test
+    from shallowflow.reporting.tables import costs_text
 
     slowness = speed_test() / REFERENCE
     costs = {experiment.name: estimate(experiment, scale, slowness) for experiment in experiments}

@@ -41,7 +41,7 @@ def list_(store: str, as_json: bool) -> None:
     Examples:
       shallowflow studies list report/store
     """
-    from shallowflow.reporting.studies_tables import studies_table
+    from shallowflow.reporting.tables import studies_table
     from shallowflow.reporting.terminal import output
 
     with Store(store, writable=False) as opened:
@@ -63,8 +63,8 @@ def show(store: str, name: str, as_json: bool) -> None:
     Examples:
       shallowflow studies show results widths
     """
-    from shallowflow.reporting.studies_tables import runs_table
-    from shallowflow.reporting.summary import plain
+    from shallowflow.reporting.pages.summary import plain
+    from shallowflow.reporting.tables import runs_table
     from shallowflow.reporting.terminal import output
 
     with Store(store, writable=False) as opened:
@@ -91,7 +91,7 @@ def export(store: str, name: str, out: str) -> None:
       shallowflow studies export results widths --out widths.csv
       shallowflow studies export results widths --out widths.parquet
     """
-    from shallowflow.reporting.destination import check_file
+    from shallowflow.reporting.pages.report import check_file
 
     check_file(out, "--out", tuple(WRITERS))
     with Store(store, writable=False) as opened:

@@ -13,7 +13,7 @@ from shallowflow.dynamics.problem import check_problem, checked_loss
 from shallowflow.dynamics.record import Record
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.errors import InvalidInputError
-from shallowflow.landscape.blocks import sort_data
+from shallowflow.landscape.geometry.blocks import sort_data
 from shallowflow.models.loss import Loss, SquareLoss
 from shallowflow.models.networks import KnotNetwork, Network, Parameters
 
@@ -127,7 +127,7 @@ class SweepAdam:
 
     def advance(self, steps: int) -> int:
         """Make up to `steps` steps; stop at the first that leaves a parameter non-finite."""
-        from shallowflow.kernels.knot_adam import adam_steps
+        from shallowflow.kernels.knots.adam import adam_steps
 
         done: int = adam_steps(
             self._theta,

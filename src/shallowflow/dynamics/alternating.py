@@ -24,7 +24,7 @@ from shallowflow.dynamics.outer_weights import (
 from shallowflow.dynamics.problem import check_problem, checked_square_loss
 from shallowflow.dynamics.record import Record
 from shallowflow.dynamics.trajectory import Trajectory
-from shallowflow.landscape.blocks import sort_data
+from shallowflow.landscape.geometry.blocks import sort_data
 from shallowflow.models.loss import SquareLoss
 from shallowflow.models.networks import OUTER_LAYER, KnotNetwork, Network, Parameters
 
@@ -102,7 +102,7 @@ def _parts(network: Network, dataset: Dataset, loss: SquareLoss) -> tuple[Part, 
 
 def _knot_parts(dataset: Dataset, loss: SquareLoss) -> tuple[Part, Part]:
     """Return the same for a `KnotNetwork`, compiled."""
-    from shallowflow.kernels.knot_adam import loss_gradient
+    from shallowflow.kernels.knots.adam import loss_gradient
 
     _, x, y = sort_data(dataset)
     scale, points = loss.weight(dataset.size), distinct_points(dataset)

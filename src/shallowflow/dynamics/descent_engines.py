@@ -26,7 +26,7 @@ from shallowflow.dynamics.engines.sliding_descent import SlidingDescent
 from shallowflow.dynamics.engines.step_descent import WindowDescent
 from shallowflow.dynamics.engines.sweep_descent import PRECISIONS
 from shallowflow.errors import InvalidInputError
-from shallowflow.landscape.orthonormal import ORTHONORMAL, orthogonal, orthonormality
+from shallowflow.landscape.geometry.orthonormal import ORTHONORMAL, orthogonal, orthonormality
 from shallowflow.models.loss import LogisticLoss, Loss, NormLoss, SquareLoss
 from shallowflow.models.networks import (
     AdditiveStepNetwork,

@@ -1,6 +1,6 @@
 """The path of a wide flow: every neuron at every time from a few numbers per step and the log of its moves.
 
-In a step all neurons of a group follow one linear map (`kernels.cone_flow_state`), so a path of m neurons
+In a step all neurons of a group follow one linear map (`kernels.cones.flow_state`), so a path of m neurons
 needs no m numbers per step: kept are the pulls −∂L/∂h_k at the nodes of every step, the groups' propagators
 at its start, and for each move of a neuron the group it enters and what it is there, θ̂. A neuron at time t is
 

@@ -71,7 +71,7 @@ def distinct_points(dataset: Dataset) -> DistinctPoints:
 
 def minimum_norm_outer(knots: Floats, points: DistinctPoints) -> Floats:
     """Return c = A⁺y (n,) for knots (n,) in any order."""
-    from shallowflow.kernels.min_norm import minimum_norm
+    from shallowflow.kernels.fitting.min_norm import minimum_norm
 
     order = np.argsort(knots, kind="stable")
     coefficients, _, _ = minimum_norm(knots[order], points.x, points.y, points.weights, 0)

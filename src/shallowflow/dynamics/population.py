@@ -14,8 +14,8 @@ from shallowflow.dynamics.problem import checked_record
 from shallowflow.dynamics.record import Record
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.errors import InvalidInputError
-from shallowflow.landscape.population import check_steps, population_gradient, step_loss
-from shallowflow.landscape.step_class import checked_target
+from shallowflow.landscape.two_timescale.population import check_steps, population_gradient, step_loss
+from shallowflow.landscape.two_timescale.step_classes import checked_target
 from shallowflow.models.networks import Network, StepNetwork
 
 

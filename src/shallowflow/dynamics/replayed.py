@@ -1,8 +1,8 @@
 """`Replayed`: the path of a flow on orthonormal data, read between its knots by making the step again.
 
-The knots are states of `kernels.log_flow`: ρ_j = ln|a_j| and g_jk = ⟨w_j, x_k⟩/|a_j| on active points. What a
-step does depends on the state at its start alone, so that a shorter step of the same kind gives any moment
-inside, at the accuracy of the integrator (exactly on a plateau). A knot takes m·(n + 1) numbers.
+The knots are states of `kernels.orthogonal.flow`: ρ_j = ln|a_j| and g_jk = ⟨w_j, x_k⟩/|a_j| on active points.
+What a step does depends on the state at its start alone, so that a shorter step of the same kind gives any
+moment inside, at the accuracy of the integrator (exactly on a plateau). A knot takes m·(n + 1) numbers.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Replayed(FrozenArrays):
 
     def state(self, time: float) -> Floats:
         """Return (ρ, g) at a time in [times[0], times[-1]], (m, n + 1)."""
-        from shallowflow.kernels.log_flow import replay
+        from shallowflow.kernels.orthogonal.flow import replay
 
         time = within(time, self.times)
         knot = int(np.searchsorted(self.times, time, side="right")) - 1

@@ -12,8 +12,8 @@ from shallowflow.dynamics.engines.step_sgd import HatSteps, PlainSteps, PlateauS
 from shallowflow.dynamics.record import Record
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.errors import InvalidInputError
-from shallowflow.landscape.population_loss import population_loss
-from shallowflow.landscape.step_class import checked_target
+from shallowflow.landscape.two_timescale.population import population_loss
+from shallowflow.landscape.two_timescale.step_classes import checked_target
 from shallowflow.models.loss import Loss, NormLoss, SquareLoss
 from shallowflow.models.networks import Network, StepNetwork
 
@@ -112,7 +112,7 @@ def _engine(name: str, network: Network, target: Target, loss: Loss | None, samp
 
 def _fits(network: StepNetwork, target: PiecewiseConstant) -> bool:
     """Return whether plateau and piece fit into one code of the table of cells."""
-    from shallowflow.kernels.step_cells import MOST_NEURONS, MOST_PIECES
+    from shallowflow.kernels.steps.sgd import MOST_NEURONS, MOST_PIECES
 
     return network.width < MOST_NEURONS and len(target.values) < MOST_PIECES
 

@@ -1,9 +1,9 @@
 """The scikit-learn front: curves as straight or constant pieces, and the methods they are compared with."""
 
 from shallowflow.estimators.anls import ANLSRegressor
+from shallowflow.estimators.base import Pieces
 from shallowflow.estimators.baselines import AdamRegressor, AlternatingRegressor, GDRegressor, LSQRegressor
-from shallowflow.estimators.pieces import Pieces
-from shallowflow.estimators.step_regressor import StepRegressor
+from shallowflow.estimators.step import StepRegressor
 
 __all__ = [
     "ESTIMATORS",

@@ -25,8 +25,7 @@ from shallowflow.dynamics.outer_weights import least_squares_outer
 from shallowflow.dynamics.record import Record
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.errors import InvalidInputError
-from shallowflow.estimators.pieces import Pieces
-from shallowflow.estimators.univariate import UnivariateRegressor
+from shallowflow.estimators.base import Pieces, UnivariateRegressor
 from shallowflow.models.initialize import he_knots
 from shallowflow.models.networks import KnotNetwork, Network
 

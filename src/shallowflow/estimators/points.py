@@ -1,4 +1,7 @@
-"""`Points`: data on a line as the search for knots wants them: sorted, merged, weighted, on a unit scale."""
+"""`Points`: data on a line as the search for knots wants them: sorted, merged, weighted, on a unit scale.
+
+The fit for given knots: its loss, its lines, its errors elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ import numpy as np
 
 from shallowflow.arrays import Bools, Floats
 from shallowflow.errors import InvalidInputError
-from shallowflow.estimators.pieces import Pieces
+from shallowflow.estimators.base import Pieces
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +63,7 @@ class Points:
         return np.asarray(0.5 * self.unit * (losses + self.scatter.sum()))
 
     def pieces(self, knots: Floats, lines: Floats) -> Pieces:
-        """Return the lines (n + 1, 3) of `kernels.chain.fit` with knots (n,) in the original units.
+        """Return the lines (n + 1, 3) of `kernels.fitting.chain.fit` with knots (n,) in the original units.
 
         Knots where the line does not change, dead or in a gap of the data, are left out.
         """
@@ -111,3 +114,23 @@ def _range(values: Floats, name: str) -> tuple[float, float]:
     if not np.isfinite(high - low):
         raise InvalidInputError(f"{name}: the range must be finite, got {low:g} to {high:g}")
     return low, 0.5 * (high - low) or 1.0
+
+
+def fitted_lines(points: Points, knots: Floats, free_left: bool) -> tuple[float, Floats]:
+    """Return the least sum of squares for given knots (n,) and its lines (n + 1, 3) as in `chain.fit`."""
+    from shallowflow.kernels.fitting.chain import fit
+
+    loss, lines = fit(knots, *points.data, int(free_left))
+    return float(loss), lines
+
+
+def values(knots: Floats, lines: Floats, x: Floats) -> Floats:
+    """Return f at x (k,) from knots (n,) and lines (n + 1, 3) as above."""
+    row = np.searchsorted(knots, x)
+    return np.asarray(lines[row, 1] + lines[row, 2] * (x - lines[row, 0]))
+
+
+def squared_errors(knots: Floats, train: Points, test: Points, free_left: bool) -> Floats:
+    """Return (f − y)² at every point of `test`, (k,), f fitted to `train` with the given knots."""
+    _, lines = fitted_lines(train, knots, free_left)
+    return np.asarray((values(knots, lines, test.x) - test.y) ** 2)

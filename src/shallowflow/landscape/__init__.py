@@ -1,40 +1,25 @@
 """Theory without a clock: functions of a network and a data set."""
 
-from shallowflow.landscape.aligned import NeuronAlignment, neuron_alignment
-from shallowflow.landscape.alignment import (
+from shallowflow.landscape.early_alignment.aligned_neurons import (
+    MergedNeurons,
+    NeuronAlignment,
+    merged_neurons,
+    neuron_alignment,
+)
+from shallowflow.landscape.early_alignment.balances import Balance, Nature, balance, nature
+from shallowflow.landscape.early_alignment.extremal import ExtremalVector, ExtremalVectors, extremal_vectors
+from shallowflow.landscape.early_alignment.pulls import (
     AlignmentThreshold,
     Pull,
     alignment_threshold,
     minimal_subgradient,
     pull,
 )
-from shallowflow.landscape.balance import Balance, Nature, balance, nature
-from shallowflow.landscape.blocks import Blocks, blocks
-from shallowflow.landscape.cones import Cone, Cones, cell_bound, cones, face_bound
-from shallowflow.landscape.extremal import ExtremalVector, ExtremalVectors, extremal_vectors
-from shallowflow.landscape.first_activation import (
-    activation_probability,
-    correctly_activated,
-    extinction_time,
-    fair_activation_probability,
-    lemma_5_widths,
-    sampled_probability,
-    sufficient_width,
-)
-from shallowflow.landscape.fully_trained import fully_trained, to_knots
-from shallowflow.landscape.interaction import Interaction, gaussian_dimension, interaction
-from shallowflow.landscape.last_piece import fate_of_last_piece
-from shallowflow.landscape.least_squares import LeastSquares, least_squares
-from shallowflow.landscape.local_pl import PLBounds, average_pl, energies, local_pl, pl_bounds
-from shallowflow.landscape.merged import MergedNeurons, merged_neurons
-from shallowflow.landscape.min_norm import (
-    HALVING_RATIO,
-    min_norm_interpolator,
-    min_squared_norm,
-    norm_constant,
-    squared_norm,
-)
-from shallowflow.landscape.orthonormal import (
+from shallowflow.landscape.early_alignment.spurious import SpuriousConditions, spurious_conditions
+from shallowflow.landscape.geometry.blocks import Blocks, blocks
+from shallowflow.landscape.geometry.cones import Cone, Cones, cell_bound, cones, face_bound
+from shallowflow.landscape.geometry.least_squares import LeastSquares, least_squares
+from shallowflow.landscape.geometry.orthonormal import (
     MaskReport,
     mask_failure_bound,
     mask_matrix,
@@ -42,7 +27,15 @@ from shallowflow.landscape.orthonormal import (
     mask_report,
     orthonormality,
 )
-from shallowflow.landscape.plateau import (
+from shallowflow.landscape.geometry.subgradient import minimal_gates
+from shallowflow.landscape.incremental import (
+    HALVING_RATIO,
+    min_norm_interpolator,
+    min_squared_norm,
+    norm_constant,
+    squared_norm,
+)
+from shallowflow.landscape.plateau.levels import (
     ExitCondition,
     RateBounds,
     exit_condition,
@@ -51,33 +44,53 @@ from shallowflow.landscape.plateau import (
     rate_bounds,
     rate_matrix,
 )
-from shallowflow.landscape.population import (
+from shallowflow.landscape.plateau.stationary import (
+    RegressionLines,
+    Stationarity,
+    Trap,
+    fully_trained,
+    regression_lines,
+    stationarity,
+    to_knots,
+    trap,
+)
+from shallowflow.landscape.two_timescale.population import (
     best_outer,
     feature_gram,
     feature_moments,
     population_gradient,
+    population_loss,
     separation,
     well_separated,
 )
-from shallowflow.landscape.population_loss import population_loss
-from shallowflow.landscape.spurious import SpuriousConditions, spurious_conditions
-from shallowflow.landscape.stationarity import (
-    RegressionLines,
-    Stationarity,
-    Trap,
-    regression_lines,
-    stationarity,
-    trap,
-)
-from shallowflow.landscape.step_class import (
+from shallowflow.landscape.two_timescale.step_classes import (
     Goodness,
     StepClass,
     covered_error,
+    fate_of_last_piece,
     goodness,
     jump_distances,
     step_class,
 )
-from shallowflow.landscape.subgradient import minimal_gates
+from shallowflow.landscape.weak_interaction.first_activation import (
+    activation_probability,
+    correctly_activated,
+    extinction_time,
+    fair_activation_probability,
+    lemma_5_widths,
+    sampled_probability,
+    sufficient_width,
+)
+from shallowflow.landscape.weak_interaction.interactions import (
+    Interaction,
+    PLBounds,
+    average_pl,
+    energies,
+    gaussian_dimension,
+    interaction,
+    local_pl,
+    pl_bounds,
+)
 
 __all__ = [
     "HALVING_RATIO",

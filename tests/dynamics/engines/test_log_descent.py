@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import shallowflow as sf
-from shallowflow.dynamics.limits.jumps import log_norms
-from tests.kernels.log_problems import random_problem
+from shallowflow.readings.jumps import log_norms
+from tests.kernels.orthogonal.log_problems import random_problem
 
 
 def test_compiled_and_plain_descent_agree_from_a_scale_that_underflows() -> None:

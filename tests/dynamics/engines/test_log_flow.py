@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import shallowflow as sf
-from tests.kernels.log_problems import plain_flow, random_problem
+from tests.kernels.orthogonal.log_problems import plain_flow, random_problem
 
 SMALL = -6 * np.log(10.0)
 

@@ -1,4 +1,4 @@
-"""Runs by the compiled chain elimination (`kernels.anls`), in pieces, with the places of every move.
+"""Runs by the compiled chain elimination (`kernels.fitting.anls`), in pieces, with the places of every move.
 
 The kernels report which knot passed a data point on which side; where it landed follows from the rules. A
 run may be cut anywhere without changing it, which leaves room for progress on the way.
@@ -21,7 +21,7 @@ FIRST_PIECE, LARGEST_PIECE = 256, 2**20
 
 def losses_of_candidates(knots: Floats, x: Floats, y: Floats) -> tuple[list[Candidate], Floats]:
     """Return the candidates and their losses by chain elimination; knots sorted, x strictly increasing."""
-    from shallowflow.kernels.anls_moves import candidates
+    from shallowflow.kernels.fitting.anls import candidates
 
     neurons, sides, places, losses = candidates(knots, x, y, np.ones(len(x)), 0, MARGIN)
     rows = zip(neurons.tolist(), sides.tolist(), places.tolist(), strict=True)
@@ -37,7 +37,7 @@ def run(
     progress: Progress | None = None,
 ) -> Moves:
     """Take the best candidate again and again, as `iteration.run` does; knots: (n,) sorted."""
-    from shallowflow.kernels.anls import CONVERGED, PAUSED, ROUNDING, run_full, run_windowed
+    from shallowflow.kernels.fitting.anls import CONVERGED, PAUSED, ROUNDING, run_full, run_windowed
 
     kernel = run_windowed if windowed else run_full
     data = (points.x, points.y, points.weights)

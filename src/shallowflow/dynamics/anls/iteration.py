@@ -1,6 +1,6 @@
 """A run of Active Neuron Least Squares, for any method of computing the losses of candidates.
 
-Every method shares one tie rule and one stopping rule (the compiled ones have the same in `kernels.anls`):
+Every method shares one tie rule and one stopping rule (`kernels.fitting.anls` has the same):
 
 * of the candidates whose loss is within 10⁻¹⁰, relatively, of the best one's the first is taken (symmetric
   configurations have candidates of equal loss, which rounding would order); where even the best gain is

@@ -1,7 +1,7 @@
 """Descent of a `ReLUNetwork` on inputs of the plane whose cost per step does not grow with the width.
 
 The same iterates as plain descent up to rounding, with crossings in the same steps: see
-`kernels.cone_descent`.
+`kernels.cones.descent`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from shallowflow.models.loss import LogisticLoss, SquareLoss
 from shallowflow.models.networks import ReLUNetwork
 
 if TYPE_CHECKING:
-    from shallowflow.kernels.cone_sliding import Sliding
+    from shallowflow.kernels.cones.sliding import Sliding
 
 
 class ConeDescent:
@@ -36,7 +36,9 @@ class ConeDescent:
         step: float,
         epsilon: float,
     ) -> None:
-        from shallowflow.kernels import cone_descent, cone_forces, cone_geometry
+        from shallowflow.kernels.cones import descent as cone_descent
+        from shallowflow.kernels.cones import geometry as cone_forces
+        from shallowflow.kernels.cones import geometry as cone_geometry
 
         self._kernel = cone_descent
         self._network = network

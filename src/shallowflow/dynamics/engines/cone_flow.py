@@ -10,16 +10,18 @@ import numpy as np
 
 from shallowflow.arrays import Floats, Ints
 from shallowflow.data.dataset import Dataset
-from shallowflow.dynamics.engines.cone_step import ConeStepper
 from shallowflow.dynamics.engines.group_events import GroupEvents, GroupMoves, no_moves
 from shallowflow.dynamics.group_recorder import Geometry, GroupStep, Log
 from shallowflow.dynamics.outcome import Outcome
-from shallowflow.kernels import cone_flow_groups as groupwise
-from shallowflow.kernels import cone_flow_keys as keys
-from shallowflow.kernels import cone_flow_release as release
-from shallowflow.kernels import cone_flow_state, cone_forces, cone_geometry
-from shallowflow.kernels.cone_flow_walls import uniform
-from shallowflow.kernels.cone_groups import MAX_SPREAD
+from shallowflow.kernels.cones import flow_groups as groupwise
+from shallowflow.kernels.cones import flow_state as cone_flow_state
+from shallowflow.kernels.cones import flow_trace as keys
+from shallowflow.kernels.cones import flow_walls as release
+from shallowflow.kernels.cones import geometry as cone_forces
+from shallowflow.kernels.cones import geometry as cone_geometry
+from shallowflow.kernels.cones.flow_step import ConeStepper
+from shallowflow.kernels.cones.flow_walls import uniform
+from shallowflow.kernels.cones.groups import MAX_SPREAD
 from shallowflow.models.loss import LogisticLoss, SquareLoss
 from shallowflow.models.networks import ReLUNetwork
 
@@ -121,7 +123,7 @@ class ConeFlow:
         return GroupMoves(log, cone[starting], np.array(kinds, np.int64))
 
     def groups(self) -> Ints:
-        """Return the group of every neuron (`kernels.cone_flow_state`), (m,)."""
+        """Return the group of every neuron (`kernels.cones.flow_state`), (m,)."""
         slots = self._state[0].slot.astype(np.int64)
         return np.where(slots < 2 * self._cones, slots // 2, slots - self._cones)
 

@@ -1,4 +1,4 @@
-"""Descent on orthogonal inputs without matrix products: see `kernels.decoupled_descent`."""
+"""Descent on orthogonal inputs without matrix products: see `kernels.orthogonal.descent`."""
 
 from __future__ import annotations
 
@@ -22,9 +22,8 @@ class DecoupledDescent(SweepDescent):
     name = "decoupled"
 
     def _lay_out(self, dataset: Dataset) -> None:
-        from shallowflow.kernels.decoupled_descent import advance
-        from shallowflow.kernels.decoupled_tiles import BLOCK
-        from shallowflow.kernels.vectors import aligned
+        from shallowflow.kernels.orthogonal.descent import BLOCK, advance
+        from shallowflow.kernels.shared.vectors import aligned
 
         self._kernel = advance
         network, constants = self._network, self._constants

@@ -1,6 +1,6 @@
 """Descent of a `ReLUNetwork` with the square loss for wide sweeps: one compiled pass over the data per step.
 
-Works in double or in single precision. See `kernels.fused_descent`.
+Works in double or in single precision. See `kernels.dense.fused`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ class FusedDescent(SweepDescent):
     name = "fused"
 
     def _lay_out(self, dataset: Dataset) -> None:
-        from shallowflow.kernels import fused_descent
-        from shallowflow.kernels.dense_tiles import PANEL, ROWS
+        from shallowflow.kernels.dense import fused as fused_descent
+        from shallowflow.kernels.dense.fused import PANEL, ROWS
 
         self._kernel = fused_descent.advance
         network, constants = self._network, self._constants

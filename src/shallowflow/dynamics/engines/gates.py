@@ -21,7 +21,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from shallowflow.arrays import Bools, Floats
-from shallowflow.landscape.subgradient import minimal_gates, unbounded_gate
+from shallowflow.landscape.geometry.subgradient import minimal_gates, unbounded_gate
 from shallowflow.models.loss import Loss
 from shallowflow.models.networks import KnotNetwork, ReLUNetwork
 

@@ -1,6 +1,6 @@
 """Descent of a `ReLUNetwork` with the square loss in its preactivations, through X Xᵀ: for few samples.
 
-Works in double or in single precision. See `kernels.gram_descent`.
+Works in double or in single precision. See `kernels.dense.gram`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ class GramDescent(SweepDescent):
     name = "gram"
 
     def _lay_out(self, dataset: Dataset) -> None:
-        from shallowflow.kernels.fused_descent import INNER_RATE, OUTER_RATE
-        from shallowflow.kernels.gram_descent import gate
+        from shallowflow.kernels.dense.gram import gate
+        from shallowflow.kernels.shared.vectors import INNER_RATE, OUTER_RATE
 
         self._gate, self._kind = gate, self._constants.dtype
         self._rates = self._constants[INNER_RATE], self._constants[OUTER_RATE]

@@ -38,7 +38,7 @@ def no_moves() -> GroupMoves:
 
 
 class GroupEvents:
-    """Names moves between groups (`kernels.cone_flow_state`) by the data points that they are about."""
+    """Names moves between groups (`kernels.cones.flow_state`) by the data points that they are about."""
 
     def __init__(self, inputs: Floats, samples: Any, cones: int, slope: float) -> None:
         lines = max(cones // 2, 1)

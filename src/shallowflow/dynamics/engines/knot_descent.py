@@ -1,13 +1,13 @@
 """Descent of a `KnotNetwork` in O(width) per step, whatever the number of samples.
 
-The same iterates as plain descent up to rounding: see `kernels.knot_descent`.
+The same iterates as plain descent up to rounding: see `kernels.knots.descent`.
 """
 
 from __future__ import annotations
 
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.outcome import Event
-from shallowflow.landscape.blocks import sort_data
+from shallowflow.landscape.geometry.blocks import sort_data
 from shallowflow.models.loss import SquareLoss
 from shallowflow.models.networks import KnotNetwork
 
@@ -20,7 +20,8 @@ class KnotDescent:
     def __init__(
         self, network: KnotNetwork, dataset: Dataset, loss: SquareLoss, step: float, epsilon: float
     ) -> None:
-        from shallowflow.kernels import knot_descent, knot_prefix
+        from shallowflow.kernels.knots import block_table as knot_prefix
+        from shallowflow.kernels.knots import descent as knot_descent
 
         self._kernel = knot_descent.advance
         self._network = network

@@ -1,4 +1,4 @@
-"""Gradient flow of a `KnotNetwork`, stage by stage, in O(width) per step: see `kernels.knot_flow`.
+"""Gradient flow of a `KnotNetwork`, stage by stage, in O(width) per step: see `kernels.knots.flow`.
 
 A stiff (Rosenbrock) method between the meetings of knots and samples; each meeting is located and decided as
 the differential inclusion says: cross, be held there (slide), be released, or die.
@@ -11,7 +11,7 @@ import numpy as np
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.flow_recorder import Segments
 from shallowflow.dynamics.outcome import Event, Outcome
-from shallowflow.landscape.blocks import sort_data
+from shallowflow.landscape.geometry.blocks import sort_data
 from shallowflow.models.loss import SquareLoss
 from shallowflow.models.networks import KnotNetwork
 
@@ -33,7 +33,9 @@ class KnotFlow:
         tolerance: float,
         stop: float,
     ) -> None:
-        from shallowflow.kernels import knot_blocks, knot_flow, knot_verdicts
+        from shallowflow.kernels.knots import flow as knot_flow
+        from shallowflow.kernels.knots import meetings as knot_verdicts
+        from shallowflow.kernels.knots import stage as knot_blocks
 
         self._kernel, self._codes = knot_flow, _event_kinds(knot_verdicts)
         self._order, x, y = sort_data(dataset)
@@ -101,7 +103,7 @@ class KnotFlow:
 
 
 def _event_kinds(codes: object) -> dict[int, str]:
-    """Return the event kind of every code of `kernels.knot_verdicts`."""
+    """Return the event kind of every code of `kernels.knots.meetings`."""
     names = {
         "CROSS_LEFT": "on",
         "CROSS_RIGHT": "off",

@@ -1,4 +1,4 @@
-"""Compiled descent of a `LogScaledNetwork`, orthonormal data, O(m·n) per step: see `kernels.log_descent`."""
+"""Descent of a `LogScaledNetwork`, orthonormal data, O(m·n) per step: see `kernels.orthogonal.descent`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.outcome import Event
-from shallowflow.landscape.orthonormal import check_orthonormal
+from shallowflow.landscape.geometry.orthonormal import check_orthonormal
 from shallowflow.models.loss import SquareLoss
 from shallowflow.models.networks import LogScaledNetwork
 
@@ -19,7 +19,7 @@ class LogDescent:
     def __init__(
         self, network: LogScaledNetwork, dataset: Dataset, loss: SquareLoss, step: float, epsilon: float
     ) -> None:
-        from shallowflow.kernels.log_descent import descend
+        from shallowflow.kernels.orthogonal.descent import descend
 
         check_orthonormal(dataset, "engine 'scaled'")
         self._descend, self._start, self._dataset = descend, network, dataset

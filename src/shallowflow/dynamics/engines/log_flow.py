@@ -1,4 +1,4 @@
-"""Gradient flow of a `LogScaledNetwork` on orthonormal data, at any scale: see `kernels.log_flow`.
+"""Gradient flow of a `LogScaledNetwork` on orthonormal data, at any scale: see `kernels.orthogonal.flow`.
 
 Plateaus are leapt over in closed form, jumps are integrated step by step, so that the cost depends on the
 number of jumps and not on ln(1/α).
@@ -17,7 +17,12 @@ from shallowflow.dynamics.replayed import Replayed
 from shallowflow.dynamics.replayed_recorder import ReplayedRecorder
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.errors import InvalidInputError
-from shallowflow.landscape.orthonormal import check_orthonormal, mask_matrix, neuron_signs, never_fitted
+from shallowflow.landscape.geometry.orthonormal import (
+    check_orthonormal,
+    mask_matrix,
+    neuron_signs,
+    never_fitted,
+)
 from shallowflow.models.loss import SquareLoss
 from shallowflow.models.networks import LogScaledNetwork
 
@@ -52,7 +57,7 @@ class LogFlow:
 
     def run(self, until: float, record: Record, progress: Progress | None) -> Trajectory:
         """Follow the flow to `until` and keep what the record asks for."""
-        from shallowflow.kernels import log_flow as kernel
+        from shallowflow.kernels.orthogonal import flow as kernel
 
         tiny = SLACK * self._tolerance
         data = self._dataset.inputs, self._dataset.targets
@@ -75,7 +80,7 @@ class LogFlow:
         return self._trajectory(recorder, self._outcome(status, time, until), record.max_events)
 
     def _outcome(self, status: int, time: float, until: float) -> Outcome:
-        from shallowflow.kernels.log_flow import NOT_FINITE, OUT_OF_ROOM, STALLED
+        from shallowflow.kernels.orthogonal.flow import NOT_FINITE, OUT_OF_ROOM, STALLED
 
         if status == OUT_OF_ROOM:
             return Outcome(

@@ -1,7 +1,7 @@
 """Descent of a `ReLUNetwork` in any dimension with one force for all neurons of a sign pattern.
 
 The same iterates as plain descent up to rounding, with crossings in the same steps: see
-`kernels.pattern_descent`.
+`kernels.cones.patterns`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ class PatternDescent:
         step: float,
         epsilon: float,
     ) -> None:
-        from shallowflow.kernels import cone_forces, pattern_descent, pattern_table
+        from shallowflow.kernels.cones import geometry as cone_forces
+        from shallowflow.kernels.cones import pattern_table
+        from shallowflow.kernels.cones import patterns as pattern_descent
 
         self._kernel = pattern_descent
         self._network = network

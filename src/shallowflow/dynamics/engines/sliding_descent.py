@@ -1,6 +1,6 @@
 """Descent of a `ReLUNetwork` on inputs of the plane whose chattering neurons slide: not exact, but O(step).
 
-See `kernels.cone_sliding`.
+See `kernels.cones.sliding`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from shallowflow.models.loss import LogisticLoss, SquareLoss
 from shallowflow.models.networks import ReLUNetwork
 
 if TYPE_CHECKING:
-    from shallowflow.kernels.cone_sliding import Sliding
+    from shallowflow.kernels.cones.sliding import Sliding
 
 
 class SlidingDescent(ConeDescent):
@@ -39,7 +39,7 @@ class SlidingDescent(ConeDescent):
         step: float,
         epsilon: float,
     ) -> None:
-        from shallowflow.kernels.cone_sliding import new_sliding
+        from shallowflow.kernels.cones.sliding import new_sliding
 
         super().__init__(network, dataset, loss, step, epsilon)
         self._inputs = self._root * dataset.inputs
@@ -47,7 +47,7 @@ class SlidingDescent(ConeDescent):
 
     def events(self, step: float) -> tuple[Event, ...]:
         """Return the two-valued events (the first of them, if there are very many); crossings are counted."""
-        from shallowflow.kernels.cone_sliding import TWO_VALUED
+        from shallowflow.kernels.cones.sliding import TWO_VALUED
 
         events, normals = self._sliding.events, self._problem[0].normals
         listed = events[: min(self._sliding.counts[TWO_VALUED], len(events))]
@@ -64,7 +64,7 @@ class SlidingDescent(ConeDescent):
 
     def statistics(self) -> dict[str, float | int | str]:
         """Return the counts of `ConeDescent`, and how many neurons slid, were released, or rest at w = 0."""
-        from shallowflow.kernels import cone_sliding as kernel
+        from shallowflow.kernels.cones import sliding as kernel
 
         counts = self._sliding.counts
         return {

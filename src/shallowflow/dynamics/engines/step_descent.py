@@ -37,7 +37,7 @@ class WindowDescent:
 
     def advance(self, steps: int) -> int:
         """Make up to `steps` steps; stop where the loss overflows."""
-        from shallowflow.kernels.step_descent import advance_windows
+        from shallowflow.kernels.steps.descent import advance_windows
 
         done = advance_windows(
             self._u,

@@ -40,7 +40,7 @@ class _StepSGD:
     name: str
 
     def __init__(self, network: StepNetwork, target: PiecewiseConstant, sampling: Sampling) -> None:
-        from shallowflow.kernels.xoshiro import seeded
+        from shallowflow.kernels.steps.sgd import seeded
 
         self._network, self._sampling = network, sampling
         self._target = (target.breakpoints.copy(), target.values.copy())
@@ -72,7 +72,7 @@ class PlainSteps(_StepSGD):
 
     def advance(self, steps: int) -> int:
         """Make up to `steps` steps; stop where a residual overflows."""
-        from shallowflow.kernels.step_sgd import advance_batches, advance_plain
+        from shallowflow.kernels.steps.sgd import advance_batches, advance_plain
 
         start = (self._u, self._a, self._network.sharpness, self._target, self._sampling.rates)
         box, batch = self._sampling.box, self._sampling.batch
@@ -89,7 +89,7 @@ class _SortedSteps(_StepSGD):
     """Sorted positions and the table of cells."""
 
     def __init__(self, network: StepNetwork, target: PiecewiseConstant, sampling: Sampling) -> None:
-        from shallowflow.kernels.step_cells import locate, pieces_of_cells, refill
+        from shallowflow.kernels.steps.sgd import locate, pieces_of_cells, refill
 
         super().__init__(network, target, sampling)
         self._labels: Ints = np.argsort(network.positions, kind="stable").astype(np.int64)
@@ -121,7 +121,7 @@ class PlateauSteps(_SortedSteps):
     name = "plateaus"
 
     def __init__(self, network: StepNetwork, target: PiecewiseConstant, sampling: Sampling) -> None:
-        from shallowflow.kernels.step_sgd_plateaus import ramps
+        from shallowflow.kernels.steps.plateaus import ramps
 
         super().__init__(network, target, sampling)
         padded = -(-(network.width + 2) // VECTOR) * VECTOR
@@ -131,7 +131,7 @@ class PlateauSteps(_SortedSteps):
 
     def advance(self, steps: int) -> int:
         """Make up to `steps` steps; stop where a residual overflows."""
-        from shallowflow.kernels.step_sgd_plateaus import advance_plateaus
+        from shallowflow.kernels.steps.plateaus import advance_plateaus
 
         return int(
             advance_plateaus(
@@ -161,7 +161,7 @@ class HatSteps(_SortedSteps):
     name = "hats"
 
     def __init__(self, network: StepNetwork, target: PiecewiseConstant, sampling: Sampling) -> None:
-        from shallowflow.kernels.step_sgd_hats import AHEAD, DRAWS, FAN, hats
+        from shallowflow.kernels.steps.hats import AHEAD, DRAWS, FAN, hats
 
         super().__init__(network, target, sampling)
         self._levels = hats(self._sorted_weights())
@@ -171,7 +171,7 @@ class HatSteps(_SortedSteps):
 
     def advance(self, steps: int) -> int:
         """Make up to `steps` steps; stop where a residual overflows."""
-        from shallowflow.kernels.step_sgd_hats import advance_hats
+        from shallowflow.kernels.steps.hats import advance_hats
 
         return int(
             advance_hats(
@@ -193,6 +193,6 @@ class HatSteps(_SortedSteps):
 
     def network(self) -> Network:
         """Return the current network."""
-        from shallowflow.kernels.step_sgd_hats import weights
+        from shallowflow.kernels.steps.hats import weights
 
         return self._in_order(weights(*self._levels, self._u.size))

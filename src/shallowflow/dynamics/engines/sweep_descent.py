@@ -31,7 +31,7 @@ class SweepDescent(ABC):
     ) -> None:
         self._network, self._inputs, self._precision = network, dataset.inputs, precision
         rate = step * network.scale * loss.weight(dataset.size)
-        # In the order of the names in `kernels.fused_descent`.
+        # In the order of the names in `kernels.dense.fused`.
         constants = [0.0, network.slope, 1.0, network.scale, rate * epsilon, rate]
         self._constants: NDArray[Any] = np.array(constants, PRECISIONS[precision])
         self._lay_out(dataset)

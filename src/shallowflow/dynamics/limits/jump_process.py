@@ -8,7 +8,7 @@ import numpy as np
 
 from shallowflow.arrays import Bools, Floats, FrozenArrays, Ints
 from shallowflow.dynamics.outcome import Outcome
-from shallowflow.landscape.orthonormal import checked_mask, first_of_kind, never_fitted
+from shallowflow.landscape.geometry.orthonormal import checked_mask, first_of_kind, never_fitted
 
 TIE = 1e-12
 

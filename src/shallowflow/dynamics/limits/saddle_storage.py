@@ -16,7 +16,7 @@ from shallowflow.dynamics.array_file import Arrays, FileKind, Header, check_shap
 from shallowflow.dynamics.limits.jump_process import jump_process
 from shallowflow.dynamics.limits.saddle_to_saddle import SaddleToSaddle
 from shallowflow.errors import FileFormatError
-from shallowflow.landscape.orthonormal import check_labels, check_orthonormal
+from shallowflow.landscape.geometry.orthonormal import check_labels, check_orthonormal
 
 NAMES = ("inputs", "targets", "mask", "signs", "shares", "corrections")
 JUMP_PROCESS = FileKind(

@@ -23,13 +23,13 @@ from shallowflow.dynamics.outcome import Event, Outcome
 from shallowflow.dynamics.problem import check_problem
 from shallowflow.errors import InvalidInputError
 from shallowflow.files import as_path
-from shallowflow.landscape.min_norm import fitting_neuron
-from shallowflow.landscape.orthonormal import (
+from shallowflow.landscape.geometry.orthonormal import (
     check_labels,
     check_orthonormal,
     mask_matrix,
     neuron_signs,
 )
+from shallowflow.landscape.incremental import fitting_neuron
 from shallowflow.models.networks import LogScaledNetwork, ReLUNetwork
 
 if TYPE_CHECKING:

@@ -19,8 +19,13 @@ from shallowflow.dynamics.problem import checked_record
 from shallowflow.dynamics.record import Record
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.errors import InvalidInputError
-from shallowflow.landscape.population import best_outer, check_steps, population_gradient, well_separated
-from shallowflow.landscape.step_class import checked_target
+from shallowflow.landscape.two_timescale.population import (
+    best_outer,
+    check_steps,
+    population_gradient,
+    well_separated,
+)
+from shallowflow.landscape.two_timescale.step_classes import checked_target
 from shallowflow.models.networks import StepNetwork
 
 

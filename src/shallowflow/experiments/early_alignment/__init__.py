@@ -4,9 +4,9 @@ The authors' code has the mean of squared residuals without the ½: their rate 1
 """
 
 from shallowflow.experiments.early_alignment.alignment import THEOREM1
-from shallowflow.experiments.early_alignment.examples import FIG1
 from shallowflow.experiments.early_alignment.limits import NATURE, WIDTH
 from shallowflow.experiments.early_alignment.stewart import FIG3
 from shallowflow.experiments.early_alignment.three_points import FIG2
+from shallowflow.experiments.early_alignment.training import FIG1
 
 EARLY_ALIGNMENT = (FIG1, FIG2, FIG3, THEOREM1, NATURE, WIDTH)

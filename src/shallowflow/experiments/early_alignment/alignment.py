@@ -13,7 +13,6 @@ from shallowflow.certificates import Certificate, certify
 from shallowflow.data import Dataset
 from shallowflow.data.generators import sphere, three_points
 from shallowflow.dynamics.flow import gradient_flow
-from shallowflow.dynamics.phases import init_scale
 from shallowflow.experiments.experiment import Claim, Experiment, Findings, Progress
 from shallowflow.experiments.figure import Figure, Panel, Series
 from shallowflow.landscape import (
@@ -24,6 +23,7 @@ from shallowflow.landscape import (
     neuron_alignment,
 )
 from shallowflow.models import ReLUNetwork, initialize
+from shallowflow.readings.phases import init_scale
 
 ON_HYPERPLANE = 1e-6
 """A neuron of a flow this close to a data hyperplane (in angle) lies on it."""

@@ -13,7 +13,7 @@ from shallowflow.data.generators import three_points
 from shallowflow.dynamics.descent import gradient_descent
 from shallowflow.dynamics.record import Record
 from shallowflow.dynamics.trajectory import Trajectory
-from shallowflow.experiments.early_alignment.examples import assumed_points
+from shallowflow.experiments.early_alignment.training import assumed_points
 from shallowflow.experiments.experiment import Claim, Experiment, Findings, Progress
 from shallowflow.experiments.figure import Figure, Panel, Series
 from shallowflow.experiments.network_panels import function_on_line, line_grid

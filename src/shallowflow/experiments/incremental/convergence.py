@@ -12,13 +12,12 @@ from shallowflow.certificates.incremental import distance_off_jumps
 from shallowflow.data import Dataset
 from shallowflow.data.generators import orthonormal
 from shallowflow.dynamics.flow import gradient_flow
-from shallowflow.dynamics.limits.jumps import jumps
 from shallowflow.dynamics.limits.saddle_to_saddle import SaddleToSaddle, saddle_to_saddle
 from shallowflow.experiments.experiment import Claim, Experiment, Findings, Progress
 from shallowflow.experiments.figure import Figure, Panel, Series
-from shallowflow.experiments.incremental.norms import LN10
-from shallowflow.experiments.incremental.starts import CHOSEN
+from shallowflow.experiments.incremental.training import CHOSEN, LN10
 from shallowflow.models import LogScaledNetwork, initialize
+from shallowflow.readings.jumps import jumps
 
 
 def run_theorem2(parameters: Mapping[str, Any], progress: Progress) -> Findings:

@@ -11,13 +11,13 @@ from shallowflow.arrays import Floats
 from shallowflow.data import Dataset
 from shallowflow.data.generators import correlated
 from shallowflow.dynamics.descent import gradient_descent
-from shallowflow.dynamics.limits.jumps import jumps
 from shallowflow.dynamics.limits.saddle_to_saddle import saddle_to_saddle
 from shallowflow.dynamics.record import Record
 from shallowflow.experiments.experiment import Claim, Experiment, Findings, Progress
 from shallowflow.experiments.figure import Figure, Panel, Series
-from shallowflow.experiments.incremental.norms import LN10
+from shallowflow.experiments.incremental.training import LN10
 from shallowflow.models import LogScaledNetwork, initialize
+from shallowflow.readings.jumps import jumps
 
 
 def run_near_orthogonal(parameters: Mapping[str, Any], progress: Progress) -> Findings:

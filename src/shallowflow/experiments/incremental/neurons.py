@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 
 from shallowflow.arrays import Floats
-from shallowflow.dynamics.limits.jumps import log_norms
 from shallowflow.experiments.experiment import Claim, Experiment, Findings, Progress
 from shallowflow.experiments.figure import Figure, Panel, Series
-from shallowflow.experiments.incremental.starts import CHOSEN
-from shallowflow.experiments.incremental.training import PROBLEM, TONES, Training, train
+from shallowflow.experiments.incremental.training import CHOSEN, PROBLEM, TONES, Training, train
 from shallowflow.models import LogScaledNetwork
+from shallowflow.readings.jumps import log_norms
 
 
 def run_fig3(parameters: Mapping[str, Any], progress: Progress) -> Findings:

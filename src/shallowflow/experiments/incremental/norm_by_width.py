@@ -11,7 +11,7 @@ import numpy as np
 from shallowflow.arrays import Floats
 from shallowflow.experiments.experiment import Claim, Experiment, Findings, Progress
 from shallowflow.experiments.figure import Figure, Panel, Series
-from shallowflow.experiments.incremental.norms import (
+from shallowflow.experiments.incremental.training import (
     LN10,
     Rule,
     banded,
@@ -23,7 +23,7 @@ from shallowflow.experiments.incremental.norms import (
     small_start,
     trained,
 )
-from shallowflow.landscape.min_norm import min_squared_norm
+from shallowflow.landscape.incremental import min_squared_norm
 from shallowflow.models import initialize
 
 TONES = ("sky", "blue", "green", "pink")

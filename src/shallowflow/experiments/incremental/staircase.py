@@ -9,13 +9,12 @@ import numpy as np
 
 from shallowflow.arrays import Floats
 from shallowflow.dynamics.descent import gradient_descent
-from shallowflow.dynamics.limits.jumps import fitted_points, jumps
 from shallowflow.dynamics.record import Record
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.experiments.experiment import Claim, Experiment, Findings, Progress
 from shallowflow.experiments.figure import Figure, Panel, Series
-from shallowflow.experiments.incremental.starts import CHOSEN
-from shallowflow.experiments.incremental.training import PROBLEM, Training, train
+from shallowflow.experiments.incremental.training import CHOSEN, PROBLEM, Training, train
+from shallowflow.readings.jumps import fitted_points, jumps
 
 SPARSE = 20
 """Of so many recorded moments of the descent one is drawn."""

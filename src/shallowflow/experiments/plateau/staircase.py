@@ -15,7 +15,7 @@ from shallowflow.dynamics.descent import gradient_descent
 from shallowflow.experiments.experiment import Claim, Experiment, Findings, Progress
 from shallowflow.experiments.figure import Figure, Panel, Series
 from shallowflow.experiments.plateau.training import RATE, Training, curve_series, descend
-from shallowflow.landscape.plateau import plateau_level
+from shallowflow.landscape.plateau.levels import plateau_level
 from shallowflow.models import SquareLoss, initialize
 
 FLAT = 0.05

@@ -15,15 +15,17 @@ from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.experiments.experiment import Claim, Experiment, Findings, Progress, Sweep
 from shallowflow.experiments.figure import Figure, Panel, Series
 from shallowflow.experiments.two_timescale.one_dimension import SHARES, TWO_TIMESCALE
-from shallowflow.experiments.two_timescale.settings import (
+from shallowflow.experiments.two_timescale.starts import case, shown_start, start_claims, train_many
+from shallowflow.experiments.two_timescale.training import (
+    FLOW,
     SETTINGS,
     Setting,
     covered,
     function_panel,
+    slow_time,
     squared_distance,
+    train,
 )
-from shallowflow.experiments.two_timescale.starts import case, shown_start, start_claims, train_many
-from shallowflow.experiments.two_timescale.training import FLOW, slow_time, train
 from shallowflow.landscape import covered_error
 from shallowflow.models import StepNetwork
 

@@ -13,9 +13,9 @@ from shallowflow.dynamics.limits.two_timescale import two_timescale_limit
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.experiments.experiment import Claim, Experiment, Findings, Progress
 from shallowflow.experiments.figure import Figure, Panel, Series
-from shallowflow.experiments.two_timescale.settings import function_panel
+from shallowflow.experiments.two_timescale.training import function_panel
 from shallowflow.landscape import fate_of_last_piece
-from shallowflow.landscape.last_piece import RECOVERS, SECOND_ONLY, STUCK
+from shallowflow.landscape.two_timescale.step_classes import RECOVERS, SECOND_ONLY, STUCK
 from shallowflow.models import StepNetwork
 
 LEVELS = (1.0, -1.0, 0.0)

@@ -12,9 +12,16 @@ from shallowflow.dynamics.record import Record
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.experiments.experiment import Claim, Experiment, Findings, Progress, Sweep
 from shallowflow.experiments.figure import Figure, Panel
-from shallowflow.experiments.two_timescale.settings import SETTINGS, Setting, covered, function_panel
 from shallowflow.experiments.two_timescale.starts import case, shown_start
-from shallowflow.experiments.two_timescale.training import slow_time, task, train
+from shallowflow.experiments.two_timescale.training import (
+    SETTINGS,
+    Setting,
+    covered,
+    function_panel,
+    slow_time,
+    task,
+    train,
+)
 from shallowflow.models import StepNetwork
 from shallowflow.studies import Study
 

@@ -10,8 +10,7 @@ import numpy as np
 from shallowflow.arrays import Floats
 from shallowflow.experiments.experiment import Claim, Experiment, Findings, Progress, Sweep
 from shallowflow.experiments.figure import Figure, Panel, Series
-from shallowflow.experiments.two_timescale.settings import SETTINGS
-from shallowflow.experiments.two_timescale.training import FLOW, SGD, task
+from shallowflow.experiments.two_timescale.training import FLOW, SETTINGS, SGD, task
 from shallowflow.studies import Study
 
 FINER, LONGER = "SGD, smaller steps", "exact flow, longer"

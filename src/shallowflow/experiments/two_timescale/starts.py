@@ -9,9 +9,17 @@ import numpy as np
 
 from shallowflow.errors import ShallowflowError
 from shallowflow.experiments.experiment import Claim, Sweep
-from shallowflow.experiments.two_timescale.settings import AUTHORS, PRINTED, SETTINGS, Setting
-from shallowflow.experiments.two_timescale.training import SGD, foreseen, start_of, task
-from shallowflow.landscape.step_class import fewest_per_piece
+from shallowflow.experiments.two_timescale.training import (
+    AUTHORS,
+    PRINTED,
+    SETTINGS,
+    SGD,
+    Setting,
+    foreseen,
+    start_of,
+    task,
+)
+from shallowflow.landscape.two_timescale.step_classes import fewest_per_piece
 from shallowflow.studies import Result, Study
 
 NEEDED = ("width", "sharpness", "noise", "epsilon", "step")

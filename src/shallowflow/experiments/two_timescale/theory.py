@@ -13,7 +13,7 @@ from shallowflow.dynamics.population import population_flow
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.experiments.experiment import Claim, Experiment, Findings, Progress
 from shallowflow.experiments.figure import Figure, Panel, Series
-from shallowflow.experiments.two_timescale.settings import PRINTED, function_panel
+from shallowflow.experiments.two_timescale.training import PRINTED, function_panel
 from shallowflow.landscape import step_class
 from shallowflow.models import StepNetwork, initialize
 

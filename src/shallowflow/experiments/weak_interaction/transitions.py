@@ -10,9 +10,9 @@ import numpy as np
 from shallowflow.data import Dataset
 from shallowflow.data.generators import orthonormal
 from shallowflow.dynamics.flow import gradient_flow
-from shallowflow.dynamics.limits.groups import GroupFlow, group_flow
 from shallowflow.experiments.experiment import Claim, Experiment, Findings, Progress
 from shallowflow.experiments.figure import Figure, Panel, Series
+from shallowflow.landscape.weak_interaction.group_flow import GroupFlow, group_flow
 from shallowflow.models import SquareLoss, initialize
 
 LABELS = (1.0, 2.0)

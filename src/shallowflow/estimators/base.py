@@ -1,0 +1,162 @@
+"""What all estimators here share: one column in, scikit-learn's conventions.
+
+`Pieces`: a continuous piecewise linear function as the line of every piece.
+
+What the estimators of straight pieces share: `Pieces` out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from shallowflow.arrays import Floats, FrozenArrays, increasing, real, vector
+from shallowflow.errors import InvalidInputError
+from shallowflow.models.networks import KnotNetwork, inputs_of
+
+
+class OneFeatureRegressor(RegressorMixin, BaseEstimator):
+    """Base of regressors y ≈ f(x) for one feature x."""
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False  # not any number of columns, which scikit-learn's checks assume
+        return tags
+
+    def _validated(self, X: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
+        """Return x (n,) and y (n,) as checked numbers; remember the number and names of features."""
+        inputs, targets = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        return self._column(inputs), np.asarray(targets, dtype=np.float64)
+
+    def _column(self, inputs: Floats) -> Floats:
+        """Return the only column of the inputs."""
+        if inputs.shape[1] != 1:
+            raise InvalidInputError(
+                f"X: must have shape (n, 1), got {inputs.shape}; choose one feature, as in X[:, [0]]"
+            )
+        return inputs[:, 0]
+
+
+@dataclass(frozen=True, eq=False, init=False, repr=False)
+class Pieces(FrozenArrays):
+    """f(x) = heights_j + slopes_j (x − centres_j) on (knots_{j−1}, knots_j]; the outer pieces have no end.
+
+    knots: (K,) strictly increasing; centres, heights, slopes: (K + 1,); low, high: where the fitted data lie.
+    A line is kept by its value amid its data: neither intercepts far from the data nor the coefficients of
+    the ReLU basis, of condition 10⁶ to 10⁸, come between a fit and its predictions.
+
+    Examples
+    --------
+    >>> roof = Pieces([1.0], [0.5, 1.5], [0.5, 0.5], [1.0, -1.0], low=0.0, high=2.0)
+    >>> roof.predict([0.0, 1.0, 3.0])
+    array([ 0.,  1., -1.])
+    >>> roof.intercepts
+    array([0., 2.])
+    """
+
+    knots: Floats
+    centres: Floats
+    heights: Floats
+    slopes: Floats
+    low: float
+    high: float
+
+    def __init__(
+        self,
+        knots: ArrayLike,
+        centres: ArrayLike,
+        heights: ArrayLike,
+        slopes: ArrayLike,
+        low: float,
+        high: float,
+    ) -> None:
+        fields = self.__dict__
+        fields["knots"] = increasing(knots, "knots", allow_empty=True)
+        for name, values in (("centres", centres), ("heights", heights), ("slopes", slopes)):
+            fields[name] = vector(values, name)
+            if len(fields[name]) != len(self.knots) + 1:
+                raise InvalidInputError(
+                    f"{name}: must be one more than the knots ({len(self.knots)}), got {len(fields[name])}"
+                )
+        fields["low"], fields["high"] = real(low, "low"), real(high, "high")
+
+    @classmethod
+    def of_network(cls, network: KnotNetwork, low: float, high: float) -> Self:
+        """Return the pieces of Σ_j outer_j relu(x − knots_j); equal knots count as one."""
+        knots, place = np.unique(network.knots, return_inverse=True)
+        slopes = np.concatenate([[0.0], np.cumsum(np.bincount(place, network.outer))])
+        heights = np.concatenate([[0.0, 0.0], np.cumsum(slopes[1:-1] * np.diff(knots))])
+        return cls(knots, np.concatenate([knots[:1], knots]), heights, slopes, low, high)
+
+    @property
+    def lefts(self) -> Floats:
+        """The left end of every piece, (K + 1,); −∞ for the first."""
+        return np.concatenate([[-np.inf], self.knots])
+
+    @property
+    def rights(self) -> Floats:
+        """The right end of every piece, (K + 1,); ∞ for the last."""
+        return np.concatenate([self.knots, [np.inf]])
+
+    @property
+    def intercepts(self) -> Floats:
+        """The value of every line at x = 0, (K + 1,)."""
+        return self.heights - self.slopes * self.centres
+
+    def predict(self, x: ArrayLike) -> Floats:
+        """Return f at the points x, (k,) or (k, 1) → (k,)."""
+        points = inputs_of(x, 1)[:, 0]
+        piece = np.searchsorted(self.knots, points)
+        return self.heights[piece] + self.slopes[piece] * (points - self.centres[piece])
+
+    def to_network(self) -> KnotNetwork:
+        """Return f as a network Σ_j outer_j relu(x − knots_j).
+
+        Such a network vanishes left of its first knot. A first line other than zero is made by two extra
+        knots left of all else, at one and two data ranges from it: right of the second one the network is f.
+        """
+        outer = np.diff(self.slopes)
+        if self.heights[0] == 0 and self.slopes[0] == 0:
+            return KnotNetwork(self.knots, outer) if len(outer) else KnotNetwork([self.low], [0.0])
+        reach = self.high - self.low or 1.0
+        start = min([self.low, *self.knots[:1]]) - reach
+        rise = (self.heights[0] + self.slopes[0] * (start - self.centres[0])) / reach
+        knots = np.concatenate([[start - reach, start], self.knots])
+        return KnotNetwork(knots, np.concatenate([[rise, self.slopes[0] - rise], outer]))
+
+    def table(self) -> list[dict[str, float | int]]:
+        """Return one row per piece: its number (from 1), left and right end, slope and intercept."""
+        columns = zip(self.lefts, self.rights, self.slopes, self.intercepts, strict=True)
+        names = ("left", "right", "slope", "intercept")
+        return [
+            {"piece": number, **dict(zip(names, map(float, row), strict=True))}
+            for number, row in enumerate(columns, start=1)
+        ]
+
+
+class UnivariateRegressor(OneFeatureRegressor):
+    """Base of regressors y ≈ f(x) for one feature x, f continuous and piecewise linear.
+
+    After `fit`: `pieces_`, and from it `network_`, `knots_` (K,), `slopes_` and `intercepts_` (K + 1,),
+    `n_knots_`.
+    """
+
+    pieces_: Pieces
+
+    def predict(self, X: ArrayLike) -> Floats:
+        """Return f at the rows of X, (n, 1) → (n,)."""
+        check_is_fitted(self)
+        return self.pieces_.predict(self._column(validate_data(self, X, reset=False, dtype=np.float64)))
+
+    def _remember(self, pieces: Pieces) -> None:
+        """Set the fitted attributes that follow from the pieces."""
+        self.pieces_ = pieces
+        self.network_ = pieces.to_network()
+        self.knots_, self.slopes_, self.intercepts_ = pieces.knots, pieces.slopes, pieces.intercepts
+        self.n_knots_ = len(pieces.knots)

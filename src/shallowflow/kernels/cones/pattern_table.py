@@ -1,0 +1,198 @@
+"""Neurons by sign pattern, in any dimension: the table of the patterns that occur, and one force for each.
+
+The pattern of a neuron says which data points are active, <w, x_k> > 0 ([early_alignment], A(w); inactive on
+the border: ReLU'(0) = 0). Only patterns that some neuron has are stored. A pattern is found by its code, the
+exclusive or of one random number per active point: when a neuron crosses one border its code changes by one
+operation. (Two patterns have one code with a probability of 2⁻⁶⁴; the table compares patterns, too.)
+
+With β_g = Σ_{j in g} a_j w_j and the leaky slope γ, at data point x_k and for pattern g
+
+    h_k = Σ_g η_gk <β_g, x_k>,      D_g = Σ_k η_gk g_k x_k,      η_gk = 1 if active, else γ,
+
+where g_k = -∂L/∂h_k: O(patterns · points · dimension) per step, whatever the number of neurons.
+"""
+
+from __future__ import annotations
+
+from math import sqrt
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from shallowflow.arrays import Floats, Ints
+from shallowflow.kernels.cones.geometry import pull
+from shallowflow.kernels.shared.compilation import INTERNAL, Signed
+
+Signs = NDArray[np.int8]
+Loss = tuple[int, float, float]
+
+
+class Points(NamedTuple):
+    """Data points ≠ 0: inputs (n, d), targets (n,), 1/|x_k| (n,), code numbers (n,); the leaky slope (1,)."""
+
+    inputs: Floats
+    targets: Floats
+    inverse: Floats
+    numbers: Ints
+    slope: Floats
+
+
+class Table(NamedTuple):
+    """Up to m patterns; a slot is in use or on the stack of free ones.
+
+    active (m, n): 0 or 1; codes, members (m,); heads (a power of 2,), nexts (m,): chains by code; used,
+    places (m,): the slots in use and where a slot is in that list; free (m,): stack; moments, forces (m, d):
+    β and step · D; lengths (m,): |step · D|; pulls (n,): step · g_k; size (1,): patterns in use.
+    """
+
+    active: Signs
+    codes: Ints
+    members: Ints
+    heads: Ints
+    nexts: Ints
+    used: Ints
+    places: Ints
+    free: Ints
+    moments: Floats
+    forces: Floats
+    lengths: Floats
+    pulls: Floats
+    size: Ints
+
+
+def points_off_origin(inputs: Floats, targets: Floats, slope: float) -> Points:
+    """Return the data as the kernels take them; points at the origin act on nobody and are left out."""
+    kept = np.any(inputs != 0, axis=1)
+    inputs, targets = np.ascontiguousarray(inputs[kept]), np.array(targets[kept])
+    numbers = np.random.default_rng(0).integers(-(2**63), 2**63 - 1, len(targets), dtype=np.int64)
+    inverse = 1.0 / np.sqrt(np.sum(inputs**2, axis=1))
+    return Points(inputs, targets, inverse, numbers, np.array([slope]))
+
+
+def new_table(width: int, size: int, dimension: int) -> Table:
+    """Return a table without patterns; memory is taken from the system only when used."""
+    integers = [np.zeros(width, np.int64) for _ in range(5)]
+    buckets = 1 << int(2 * width).bit_length()
+    return Table(
+        np.zeros((width, size), np.int8),
+        integers[0],
+        integers[1],
+        np.full(buckets, -1, np.int64),
+        integers[2],
+        integers[3],
+        integers[4],
+        np.arange(width - 1, -1, -1, dtype=np.int64),
+        np.zeros((width, dimension)),
+        np.zeros((width, dimension)),
+        np.zeros(width),
+        np.zeros(size),
+        np.zeros(1, np.int64),
+    )
+
+
+@njit(cache=True, **INTERNAL)
+def dot(one: Floats, other: Floats, size: int) -> float:
+    """Return the inner product of the first `size` entries."""
+    total = 0.0
+    for i in range(size):
+        total += one[i] * other[i]
+    return total
+
+
+@njit(cache=True, **INTERNAL)
+def read_pattern(w: Floats, points: Points, pattern: Signs) -> int:
+    """Write the pattern of w; return its code."""
+    code = 0
+    for k in range(points.targets.size):
+        on = dot(w, points.inputs[k], points.inputs.shape[1]) > 0.0
+        pattern[k] = 1 if on else 0
+        if on:
+            code ^= points.numbers[k]
+    found: int = Signed(code)
+    return found
+
+
+@njit(cache=True, **INTERNAL)
+def join(code: int, pattern: Signs, table: Table, points: Points) -> int:
+    """Count one more neuron with this pattern; return the pattern's slot, a new one if need be."""
+    bucket = code & (table.heads.size - 1)
+    slot = Signed(table.heads[bucket])
+    while slot >= 0:
+        if table.codes[slot] == code:
+            same = True
+            for k in range(pattern.size):
+                same &= table.active[slot, k] == pattern[k]
+            if same:
+                table.members[slot] += 1
+                found: int = slot
+                return found
+        slot = Signed(table.nexts[slot])
+    size = table.size[0]
+    slot = Signed(table.free[table.free.size - 1 - size])
+    table.used[size], table.places[slot] = slot, size
+    table.size[0] += 1
+    table.nexts[slot], table.heads[bucket] = table.heads[bucket], slot
+    table.codes[slot], table.members[slot] = code, 1
+    for k in range(pattern.size):
+        table.active[slot, k] = pattern[k]
+    for i in range(table.moments.shape[1]):
+        table.moments[slot, i] = 0.0
+    set_force(slot, table, points)
+    new: int = slot
+    return new
+
+
+@njit(cache=True, **INTERNAL)
+def part(slot: int, table: Table) -> None:
+    """Count one neuron less; give the slot of a pattern that nobody has any more back."""
+    table.members[slot] -= 1
+    if table.members[slot] > 0:
+        return
+    bucket = table.codes[slot] & (table.heads.size - 1)
+    if table.heads[bucket] == slot:
+        table.heads[bucket] = table.nexts[slot]
+    else:
+        at = table.heads[bucket]
+        while table.nexts[at] != slot:
+            at = table.nexts[at]
+        table.nexts[at] = table.nexts[slot]
+    table.size[0] -= 1
+    size = table.size[0]
+    last, place = table.used[size], table.places[slot]
+    table.used[place], table.places[last] = last, place
+    table.free[table.free.size - 1 - size] = slot
+
+
+@njit(cache=True, **INTERNAL)
+def set_force(slot: int, table: Table, points: Points) -> None:
+    """Compute step · D of a pattern from the present pulls."""
+    slope = points.slope[0]
+    force = table.forces[slot]
+    for i in range(force.size):
+        force[i] = 0.0
+    for k in range(points.targets.size):
+        pull_here = table.pulls[k] * (1.0 if table.active[slot, k] else slope)
+        for i in range(force.size):
+            force[i] += pull_here * points.inputs[k, i]
+    table.lengths[slot] = sqrt(dot(force, force, force.size))
+
+
+@njit(cache=True, **INTERNAL)
+def set_all_forces(table: Table, points: Points, loss: Loss) -> bool:
+    """Compute the pulls and all forces from all β; return whether they are finite. loss: see `set_forces`."""
+    kind, scale, rate = loss
+    slope = points.slope[0]
+    total = 0.0
+    for k in range(points.targets.size):
+        seen = 0.0
+        for i in range(table.size[0]):
+            slot = table.used[i]
+            gate = 1.0 if table.active[slot, k] else slope
+            seen += gate * dot(table.moments[slot], points.inputs[k], points.inputs.shape[1])
+        table.pulls[k] = rate * pull(scale * seen, points.targets[k], kind)
+        total += table.pulls[k]
+    for i in range(table.size[0]):
+        set_force(table.used[i], table, points)
+    return bool(np.isfinite(total))

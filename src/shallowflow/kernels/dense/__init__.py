@@ -1,0 +1,1 @@
+"""ReLU networks neuron by neuron and sample by sample, in register tiles."""

@@ -1,0 +1,299 @@
+"""Continuous piecewise linear least squares by elimination along the chain of knots, O(m + n).
+
+Model: f(x) = Σ_j c_j relu(x − b_j) with knots b_0 ≤ … ≤ b_{n−1} [plateau, (2.2)], so f = 0 left of b_0
+(`free_left` = 0), or the same plus a free line (`free_left` = 1). Loss: the weighted sum of squared residuals
+Σ w_i (f(x_i) − y_i)², twice [plateau, (2.1)]. A datum belongs to the block (b_l, b_{l+1}] that holds it
+[plateau, (3.2)]; knots ≥ x_m are dead and take no part.
+
+**Messages.** Everything left of a knot b says about the value v = f(b) is (ρ v − τ)² + const. Passing a block
+with statistics (W, x̄, ȳ, S_xx, S_xy, Q) (`chain_blocks`) from the knot `far` to the knot `near`, with
+v = f(near), unknown slope s, h = near − far and d = near − x̄, is the elimination of s from the rows
+
+    [  −ρ h      ρ  |  τ           ]      the message on f(far) = v − s h
+    [ −√W d     √W  |  √W ȳ        ]      the block's mean
+    [  √S_xx     0  |  S_xy/√S_xx  ]      the block's slope
+
+by two Givens rotations; what is left over adds Q + (residual)² to the constant. The product
+−ρh·√W + √W d·ρ = √W ρ (far − x̄) is formed as on the right: exactly zero if the block's only point is at
+`far`, and without cancellation if it is near. The same function passes blocks leftwards (h, d < 0). Empty
+blocks of positive length carry nothing (ρ = 0); ρ = ∞ says v = 0 (the zero line's end).
+
+Nothing is subtracted from a loss, and no normal equations are formed: the hat-function rows are well
+conditioned where the ReLU basis has condition numbers of 10⁶ to 10⁸.
+"""
+
+from __future__ import annotations
+
+from math import inf, sqrt
+
+import numpy as np
+from numba import njit
+
+from shallowflow.arrays import Floats, Ints
+from shallowflow.kernels.fitting.chain_blocks import Block, all_blocks, load_block
+
+Message = tuple[float, float, float]
+RHO, TAU, COST = 0, 1, 2
+"""Columns of a message: (ρ v − τ)², and what the last block passed added to the constant."""
+CENTRE, HEIGHT, SLOPE = 0, 1, 2
+"""Columns of a line: height + slope · (x − centre)."""
+
+
+@njit(cache=True)
+def merge_rows(e1: float, t1: float, e2: float, t2: float) -> Message:
+    """The rows [e1 | t1], [e2 | t2] on one unknown as one row ρ ≥ 0, τ and their residual sum of squares."""
+    if e2 == 0.0:
+        if e1 == 0.0:
+            return 0.0, 0.0, t1 * t1 + t2 * t2
+        return abs(e1), t1 if e1 > 0.0 else -t1, t2 * t2
+    if e1 == 0.0:
+        return abs(e2), t2 if e2 > 0.0 else -t2, t1 * t1
+    rho = sqrt(e1 * e1 + e2 * e2)
+    residual = (e1 * t2 - e2 * t1) / rho
+    return rho, (e1 * t1 + e2 * t2) / rho, residual * residual
+
+
+@njit(cache=True)
+def pass_block(near: float, far: float, rho: float, tau: float, block: Block) -> Message:
+    """Carry the message (ρ, τ) on f(far) through `block` to f(near): new ρ, new τ, and the cost added."""
+    weight, mean_x, mean_y, sxx, sxy, rest = block
+    if weight == 0.0:
+        return (rho, tau, 0.0) if near == far else (0.0, 0.0, 0.0)
+    h, d = near - far, near - mean_x
+    root = sqrt(weight)
+    spread = sqrt(sxx)
+    e2 = t2 = 0.0
+    if rho == inf:
+        e1, t1 = root * (mean_x - far) / h, root * mean_y
+        if sxx > 0.0:
+            e2, t2 = spread / h, sxy / spread
+    else:
+        pull, mass = rho * h, root * d
+        pivot = sqrt(pull * pull + mass * mass)
+        if pivot == 0.0:
+            return root, root * mean_y, rest
+        e1 = root * rho * (far - mean_x) / pivot
+        t1 = (mass * tau - pull * root * mean_y) / pivot
+        if sxx > 0.0:
+            last = sqrt(pivot * pivot + sxx)
+            e2 = spread * (pull * rho + mass * root) / pivot / last
+            t2 = (pivot * (sxy / spread) + spread * (pull * tau + mass * root * mean_y) / pivot) / last
+    rho, tau, residual = merge_rows(e1, t1, e2, t2)
+    return rho, tau, rest + residual
+
+
+@njit(cache=True)
+def meeting_cost(rho_left: float, tau_left: float, rho_right: float, tau_right: float) -> float:
+    """min over v of (ρ_l v − τ_l)² + (ρ_r v − τ_r)²; ρ_l = ∞ stands for v = 0."""
+    if rho_left == inf:
+        return tau_right * tau_right
+    if rho_left == 0.0 or rho_right == 0.0:
+        return 0.0
+    cross = rho_left * tau_right - rho_right * tau_left
+    return cross * cross / (rho_left * rho_left + rho_right * rho_right)
+
+
+@njit(cache=True)
+def forward_message(k: int, knots: Floats, blocks: Floats, forward: Floats, free_left: int) -> Message:
+    """What the data left of knot k say about f(b_k), from row k − 1 of `forward` (n, 3)."""
+    block = load_block(blocks, k)
+    if k == 0:
+        if free_left:
+            return pass_block(knots[0], knots[0], 0.0, 0.0, block)
+        return inf, 0.0, block[5]
+    return pass_block(knots[k], knots[k - 1], forward[k - 1, RHO], forward[k - 1, TAU], block)
+
+
+@njit(cache=True)
+def backward_message(k: int, knots: Floats, end: float, blocks: Floats, backward: Floats) -> Message:
+    """What the data right of knot k say about f(b_k), from row k + 1 of `backward` (n, 3); `end` is x_m."""
+    block = load_block(blocks, k + 1)
+    if k + 1 == knots.size:
+        return pass_block(knots[k], end, 0.0, 0.0, block)
+    return pass_block(knots[k], knots[k + 1], backward[k + 1, RHO], backward[k + 1, TAU], block)
+
+
+@njit(cache=True)
+def store_message(messages: Floats, k: int, message: Message) -> bool:
+    """Write `message` into row k of `messages` (n, 3); whether that changed any bit of (ρ, τ)."""
+    changed = messages[k, RHO] != message[0] or messages[k, TAU] != message[1]
+    messages[k, RHO], messages[k, TAU], messages[k, COST] = message
+    return bool(changed)
+
+
+@njit(cache=True)
+def all_messages(knots: Floats, end: float, blocks: Floats, free_left: int) -> tuple[Floats, Floats]:
+    """Both sweeps over the live knots (n,): forward and backward messages, each (n, 3)."""
+    n = knots.size
+    forward, backward = np.zeros((n, 3)), np.zeros((n, 3))
+    for k in range(n):
+        store_message(forward, k, forward_message(k, knots, blocks, forward, free_left))
+    for k in range(n - 1, -1, -1):
+        store_message(backward, k, backward_message(k, knots, end, blocks, backward))
+    return forward, backward
+
+
+@njit(cache=True)
+def closing_cost(blocks: Floats, forward: Floats, backward: Floats) -> float:
+    """What is to be added to the forward costs of all knots: the last block, and where the sweeps meet."""
+    n = forward.shape[0]
+    if n == 0:
+        return float(blocks[0, 5])
+    k = n - 1
+    meeting = meeting_cost(forward[k, RHO], forward[k, TAU], backward[k, RHO], backward[k, TAU])
+    return float(backward[k, COST] + meeting)
+
+
+@njit(cache=True)
+def live_starts(knots: Floats, x: Floats) -> Ints:
+    """For each live knot (left of the last datum; `knots` sorted) the number of data ≤ it, (live,)."""
+    starts = np.empty(knots.size, np.int64)
+    live = start = 0
+    while live < knots.size and knots[live] < x[-1]:
+        while x[start] <= knots[live]:
+            start += 1
+        starts[live] = start
+        live += 1
+    return starts[:live]
+
+
+@njit(cache=True)
+def add_row(
+    triangle: tuple[float, float, float, float, float], a: float, b: float, t: float
+) -> tuple[float, float, float, float, float]:
+    """Rotate the row [a b | t] into the triangle (r11, r12, t1, r22, t2) of a problem in two unknowns."""
+    r11, r12, t1, r22, t2 = triangle
+    if a != 0.0:
+        r = sqrt(r11 * r11 + a * a)
+        c, s = r11 / r, a / r
+        r11, r12, b, t1, t = r, c * r12 + s * b, c * b - s * r12, c * t1 + s * t, c * t - s * t1
+    if b != 0.0:
+        r = sqrt(r22 * r22 + b * b)
+        c, s = r22 / r, b / r
+        r22, t2 = r, c * t2 + s * t
+    return r11, r12, t1, r22, t2
+
+
+@njit(cache=True)
+def pinned_line(block: Block, left: float, right: float, rho: float, tau: float) -> tuple[float, float]:
+    """Height at x̄ and slope of the line through (left, 0), given its block and the message from the right."""
+    weight, mean_x, mean_y, sxx, sxy, _ = block
+    arm, reach = mean_x - left, rho * (right - left)
+    slope = (weight * arm * mean_y + sxy + reach * tau) / (weight * arm * arm + sxx + reach * reach)
+    return arm * slope, slope
+
+
+@njit(cache=True)
+def block_line(
+    block: Block, left: float, right: float, before: Message, after: Message
+) -> tuple[float, float, bool]:
+    """Height at x̄ and slope of the optimal line of a block, and whether the data determine that slope.
+
+    A problem in two unknowns: the deviations from the block's own regression line, with one row each from the
+    messages `before` (on the value at `left`) and `after` (at `right`).
+    """
+    weight, mean_x, mean_y, sxx, sxy, _ = block
+    rho_left, tau_left, _ = before
+    rho_right, tau_right, _ = after
+    if rho_left == inf:
+        height, slope = pinned_line(block, left, right, rho_right, tau_right)
+        return height, slope, True
+    own = sxy / sxx if sxx > 0.0 else 0.0
+    arm_left, arm_right = left - mean_x, right - mean_x
+    triangle = (sqrt(weight), 0.0, 0.0, sqrt(sxx), 0.0)
+    miss = tau_left - rho_left * (mean_y + own * arm_left)
+    triangle = add_row(triangle, rho_left, rho_left * arm_left, miss)
+    miss = tau_right - rho_right * (mean_y + own * arm_right)
+    r11, r12, t1, r22, t2 = add_row(triangle, rho_right, rho_right * arm_right, miss)
+    if r22 == 0.0:
+        return mean_y + t1 / r11, 0.0, False
+    tilt = t2 / r22
+    return mean_y + (t1 - r12 * tilt) / r11, own + tilt, True
+
+
+@njit(cache=True)
+def block_lines(knots: Floats, end: float, blocks: Floats, free_left: int) -> tuple[float, Floats, Ints]:
+    """Minimal loss and the optimal line of every block that holds data.
+
+    A slope that the data leave open is chosen so that f is continuous; at the first such block of a run it
+    is 0. Symbols: live `knots` (n,), `end` = x_m, `blocks` (n + 1, 6). Returns the loss, lines (n + 1, 3) as
+    (centre, height, slope), and which slopes are determined (n + 1,) as 1 or 0; rows without data are zero.
+    """
+    n = knots.size
+    forward, backward = all_messages(knots, end, blocks, free_left)
+    loss = closing_cost(blocks, forward, backward)
+    lines, determined = np.zeros((n + 1, 3)), np.zeros(n + 1, dtype=np.int64)
+    tied, value = False, 0.0
+    for k in range(n + 1):
+        if k < n:
+            loss += forward[k, COST]
+        left, right = knots[k - 1] if k > 0 else end, knots[k] if k < n else end
+        block = load_block(blocks, k)
+        if block[0] == 0.0:
+            tied = tied and left == right
+            continue
+        before = (forward[k - 1, RHO], forward[k - 1, TAU], 0.0) if k > 0 else (0.0, 0.0, 0.0)
+        after = (backward[k, RHO], backward[k, TAU], 0.0) if k < n else (0.0, 0.0, 0.0)
+        height, slope, known = block_line(block, left, right, before, after)
+        if not known and tied:
+            slope = (height - value) / (block[1] - left)
+        lines[k, CENTRE], lines[k, HEIGHT], lines[k, SLOPE] = block[1], height, slope
+        determined[k] = 1 if known else 0
+        tied, value = True, height + slope * (right - block[1])
+    return loss, lines, determined
+
+
+@njit(cache=True)
+def bridge_gaps(knots: Floats, blocks: Floats, lines: Floats, free_left: int) -> None:
+    """Join the lines across blocks without data by one straight line each, in place (`lines` (n + 1, 3))."""
+    n = knots.size
+    k = 0
+    if free_left == 0:
+        lines[0, CENTRE] = knots[0] if n > 0 else 0.0
+        k = 1
+    while k <= n:
+        if blocks[k, 0] > 0.0:
+            k += 1
+            continue
+        stop = k
+        while blocks[stop, 0] == 0.0:
+            stop += 1
+        left, right = knots[k - 1] if k > 0 else knots[stop - 1], knots[stop - 1]
+        rise_to = lines[stop, HEIGHT] + lines[stop, SLOPE] * (right - lines[stop, CENTRE])
+        rise_from, slope = rise_to, lines[stop, SLOPE]
+        if left < right:
+            rise_from = lines[k - 1, HEIGHT] + lines[k - 1, SLOPE] * (left - lines[k - 1, CENTRE])
+            slope = (rise_to - rise_from) / (right - left)
+        for gap in range(k, stop):
+            lines[gap, CENTRE], lines[gap, HEIGHT], lines[gap, SLOPE] = left, rise_from, slope
+        k = stop
+
+
+@njit(cache=True)
+def lines_of_all(lines: Floats, n: int) -> Floats:
+    """The lines of the live knots' blocks, the last one repeated right of each dead knot: (n + 1, 3)."""
+    complete = np.empty((n + 1, 3))
+    for j in range(n + 1):
+        row = min(j, lines.shape[0] - 1)
+        for column in range(3):
+            complete[j, column] = lines[row, column]
+    return complete
+
+
+@njit(cache=True)
+def fit(knots: Floats, x: Floats, y: Floats, w: Floats, free_left: int) -> tuple[float, Floats]:
+    """Least squares of the continuous piecewise linear model with given knots, O(m + n).
+
+    Minimises Σ_i w_i (f(x_i) − y_i)², f(x) = Σ_j c_j relu(x − b_j) [+ a free line], [plateau, (4.1)].
+    Symbols: `knots` (n,) sorted; x strictly increasing, y, w > 0, each (m,); `free_left` 0 (f = 0 left of the
+    first knot) or 1 (a free line there). Returns the minimal weighted sum of squared residuals and the lines
+    (n + 1, 3): f(x) = height + slope·(x − centre) with row j + 1 on (b_j, b_{j+1}] and row 0 left of b_0.
+    Where the data leave f open (gaps between knots without data) it is one minimiser; `min_norm` has the
+    minimum-norm one.
+    """
+    starts = live_starts(knots, x)
+    live = knots[: starts.size]
+    blocks = all_blocks((x, y, w), starts, free_left)
+    loss, lines, _ = block_lines(live, x[-1], blocks, free_left)
+    bridge_gaps(live, blocks, lines, free_left)
+    return loss, lines_of_all(lines, knots.size)

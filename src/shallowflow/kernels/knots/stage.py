@@ -1,0 +1,269 @@
+"""Centred statistics of any run of sorted data points in O(log size), without cancellation.
+
+Between two neighbouring knots a knot network f(x) = Σ_j c_j relu(x − b_j) is one straight line, so all that
+its training dynamics needs to know about the points in between (the set U_l of Ainsworth & Shin 2020
+[plateau], (3.2)) is six numbers, the *summary* of the block:
+
+===========  =================================================================
+``COUNT``    u, the number of points
+``CENTRE``   μ, the mean of x (3.3)
+``MEAN``     ȳ, the mean of y (3.3)
+``SPREAD``   S = Σ (x − μ)²
+``SLOPE``    a, the slope of the block's regression line (0 if S = 0)
+``SCATTER``  Q, the residual sum of squares of the block's regression line
+===========  =================================================================
+
+For any line v + A (x − μ) the residuals r of the block then satisfy
+
+    Σ r = u (v − ȳ),     Σ r (x − μ) = S (A − a),     Σ r² = u (v − ȳ)² + S (A − a)² + Q.
+
+Differences of prefix sums would lose these numbers, since a block is narrow beside its distance from the
+origin. So summaries are merged pairwise, in a segment tree. With w = u₁u₂/u, δ = μ₂ − μ₁, η = ȳ₂ − ȳ₁,
+
+    S = S₁ + S₂ + w δ²,     S a = S₁ a₁ + S₂ a₂ + w δ η,
+    Q = Q₁ + Q₂ + S₁ (a − a₁)² + S₂ (a − a₂)² + w (a δ − η)².
+
+Points with equal x form one *location*, a leaf of the tree: a knot meets all of them at once.
+
+The smooth flow of a knot network inside one stage, in O(width) whatever the number of data points.
+
+Ainsworth & Shin 2020 [plateau], (3.1), with a rate per layer: for f(x) = Σ_j c_j relu(x − b_j), r_i = f(x_i)
+− y_i and L = ½ Σ r_i²,
+
+    b_j' = −rate_inner ∂L/∂b_j = rate_inner c_j G_j,      G_j = Σ_{x_i > b_j} r_i,
+    c_j' = −rate_outer ∂L/∂c_j = −rate_outer M_j,         M_j = Σ_{x_i > b_j} r_i (x_i − b_j).
+
+A *stage* is a time span in which no knot meets a data point. Neurons are listed by the first location they
+act on; the order of neurons between the same two locations is immaterial, no data lie between them. Block l
+holds the locations from that of neuron l to that of neuron l + 1; f is one line on it, v_l + A_l (x − μ_l).
+With the summaries (u, μ, ȳ, S, a, Q) of ``knot_blocks`` the sweeps need differences of neighbouring
+positions only:
+
+    v_l = v_{l−1} + A_{l−1} (μ_l − μ_{l−1}) + c_l (μ_l − b_l),    A_l = A_{l−1} + c_l,
+    W_l = W_{l+1} + G_{l+1} (μ_{l+1} − μ_l) + S_l (A_l − a_l),    G_l = G_{l+1} + u_l (v_l − ȳ_l),
+    M_l = W_l + G_l (μ_l − b_l).
+
+An empty block has u = S = 0 and any centre; it is given the location at which it would start.
+
+Arrays shared by the knot-flow kernels (n = width; the first ``live`` columns take part, dead neurons follow
+them):
+
+``state`` (2, n)
+    rows ``KNOT``, ``OUTER``: b and c in stage order.
+``layout`` (3, n)
+    rows ``FIRST``: first location acted on; ``HELD``: location on which the knot is held, so that b does not
+    move, or −1; ``NEURON``: the caller's index of the neuron.
+``blocks`` (6, n + 1)
+    summaries of the blocks; the last column is U_0, the data on which no neuron acts.
+``tree`` (2·places, 6)
+    summaries of all locations, from ``knot_blocks.summarize``.
+``sums`` (2, n)
+    scratch; row 0 is G after a call of ``velocity``.
+"""
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+COUNT, CENTRE, MEAN, SPREAD, SLOPE, SCATTER = 0, 1, 2, 3, 4, 5
+
+
+@njit(cache=True, error_model="numpy")
+def absorb(summary: FloatArray, other: FloatArray) -> None:
+    """Merge the summary ``other`` (6,) into ``summary`` (6,) in place (formulas in the module docstring)."""
+    if other[COUNT] == 0.0:
+        return
+    if summary[COUNT] == 0.0:
+        for row in range(6):
+            summary[row] = other[row]
+        return
+    total = summary[COUNT] + other[COUNT]
+    share = other[COUNT] / total
+    weight = summary[COUNT] * share
+    gap_x = other[CENTRE] - summary[CENTRE]
+    gap_y = other[MEAN] - summary[MEAN]
+    spread = summary[SPREAD] + other[SPREAD] + weight * gap_x * gap_x
+    moment = summary[SPREAD] * summary[SLOPE] + other[SPREAD] * other[SLOPE] + weight * gap_x * gap_y
+    slope = moment / spread if spread > 0.0 else 0.0
+    turn, other_turn, jump = slope - summary[SLOPE], slope - other[SLOPE], slope * gap_x - gap_y
+    summary[SCATTER] += (
+        other[SCATTER]
+        + summary[SPREAD] * turn * turn
+        + other[SPREAD] * other_turn * other_turn
+        + weight * jump * jump
+    )
+    summary[COUNT] = total
+    summary[CENTRE] += share * gap_x
+    summary[MEAN] += share * gap_y
+    summary[SPREAD] = spread
+    summary[SLOPE] = slope
+
+
+@njit(cache=True, error_model="numpy")
+def summarize(x_sorted: FloatArray, y_sorted: FloatArray) -> tuple[IntArray, FloatArray]:
+    """Locations of the data and the segment tree of their summaries.
+
+    ``x_sorted`` (size,) non-decreasing, ``y_sorted`` (size,) in the same order. Returns ``starts``
+    (places,), the index of the first data point of every distinct x, and ``tree`` (2·places, 6): row
+    ``places + k`` summarizes location k, row i merges rows 2i and 2i + 1, row 0 is unused (zero).
+    """
+    size = x_sorted.size
+    places = 0
+    for i in range(size):
+        if i == 0 or x_sorted[i] != x_sorted[i - 1]:
+            places += 1
+    starts = np.empty(places, np.int64)
+    tree = np.zeros((2 * places, 6))
+    point = np.zeros(6)
+    place = -1
+    for i in range(size):
+        if i == 0 or x_sorted[i] != x_sorted[i - 1]:
+            place += 1
+            starts[place] = i
+        point[COUNT], point[CENTRE], point[MEAN] = 1.0, x_sorted[i], y_sorted[i]
+        absorb(tree[places + place], point)
+    for node in range(places - 1, 0, -1):
+        absorb(tree[node], tree[2 * node])
+        absorb(tree[node], tree[2 * node + 1])
+    return starts, tree
+
+
+@njit(cache=True, error_model="numpy")
+def block_statistics(tree: FloatArray, first: int, last: int, summary: FloatArray) -> None:
+    """Write into ``summary`` (6,) the summary of the locations first ≤ k < last; an empty run gives zeros."""
+    places = tree.shape[0] // 2
+    for row in range(6):
+        summary[row] = 0.0
+    left, right = first + places, last + places
+    while left < right:
+        if left & 1:
+            absorb(summary, tree[left])
+            left += 1
+        if right & 1:
+            right -= 1
+            absorb(summary, tree[right])
+        left >>= 1
+        right >>= 1
+
+
+KNOT, OUTER = 0, 1
+FIRST, HELD, NEURON = 0, 1, 2
+
+
+@njit(cache=True, error_model="numpy")
+def summarize_blocks(
+    layout: IntArray, live: int, tree: FloatArray, spans: IntArray, blocks: FloatArray
+) -> None:
+    """Bring ``blocks`` up to date with ``layout``: O(live), plus O(log places) for every block that changed.
+
+    ``spans`` (2, n + 1) remembers the first and last location of each column of ``blocks``; start it with −1.
+    """
+    places = tree.shape[0] // 2
+    width = layout.shape[1]
+    summary = np.empty(6)
+    for column in range(live + 1):
+        position = column if column < live else width
+        if position < width:
+            start = layout[FIRST, position]
+            stop = layout[FIRST, position + 1] if position + 1 < live else places
+        else:
+            start, stop = 0, layout[FIRST, 0] if live > 0 else places
+        if spans[0, position] == start and spans[1, position] == stop:
+            continue
+        spans[0, position], spans[1, position] = start, stop
+        block_statistics(tree, start, stop, summary)
+        if start == stop and start < places:
+            summary[CENTRE] = tree[places + start, CENTRE]
+        for row in range(6):
+            blocks[row, position] = summary[row]
+
+
+@njit(cache=True, error_model="numpy")
+def velocity(
+    state: FloatArray,
+    layout: IntArray,
+    blocks: FloatArray,
+    live: int,
+    rates: tuple[float, float],
+    sums: FloatArray,
+    out: FloatArray,
+) -> None:
+    """Velocity (b', c') of (3.1) into ``out`` (2, n) and G into ``sums[0]``; held knots do not move."""
+    slope, value, previous = 0.0, 0.0, blocks[CENTRE, 0]
+    for j in range(live):
+        centre, outer = blocks[CENTRE, j], state[OUTER, j]
+        value += slope * (centre - previous) + outer * (centre - state[KNOT, j])
+        slope += outer
+        sums[0, j] = blocks[COUNT, j] * (value - blocks[MEAN, j])
+        sums[1, j] = blocks[SPREAD, j] * (slope - blocks[SLOPE, j])
+        previous = centre
+    force, moment = 0.0, 0.0
+    for j in range(live - 1, -1, -1):
+        centre = blocks[CENTRE, j]
+        moment += force * (previous - centre) + sums[1, j]
+        force += sums[0, j]
+        sums[0, j] = force
+        out[KNOT, j] = rates[0] * state[OUTER, j] * force if layout[HELD, j] < 0 else 0.0
+        out[OUTER, j] = -rates[1] * (moment + force * (centre - state[KNOT, j]))
+        previous = centre
+
+
+@njit(cache=True, error_model="numpy")
+def stage_loss(state: FloatArray, blocks: FloatArray, live: int) -> float:
+    """L = ½ Σ r² from the block summaries: ½ Σ_l [u (v − ȳ)² + S (A − a)² + Q], with f = 0 on U_0."""
+    head = blocks.shape[1] - 1
+    total = blocks[COUNT, head] * blocks[MEAN, head] ** 2 + blocks[SCATTER, head]
+    total += blocks[SPREAD, head] * blocks[SLOPE, head] ** 2
+    slope, value, previous = 0.0, 0.0, blocks[CENTRE, 0]
+    for j in range(live):
+        centre, outer = blocks[CENTRE, j], state[OUTER, j]
+        value += slope * (centre - previous) + outer * (centre - state[KNOT, j])
+        slope += outer
+        total += blocks[COUNT, j] * (value - blocks[MEAN, j]) ** 2
+        total += blocks[SPREAD, j] * (slope - blocks[SLOPE, j]) ** 2 + blocks[SCATTER, j]
+        previous = centre
+    return float(0.5 * total)
+
+
+@njit(cache=True, error_model="numpy")
+def one_sided_velocities(
+    state: FloatArray,
+    layout: IntArray,
+    blocks: FloatArray,
+    live: int,
+    rate_inner: float,
+    tree: FloatArray,
+    force: FloatArray,
+    out: FloatArray,
+) -> None:
+    """Velocities that a knot held on a location k would have just left and just right of it, into ``out``
+    (2, n).
+
+    out[0] = rate_inner c G_L (the data at k act on the neuron), out[1] = rate_inner c G_R (they do not),
+    where G_L = ``force`` (n,) and G_R = G_L − u_k (f(x_k) − ȳ_k). A held neuron is listed with ``FIRST`` =
+    k, so that the last neuron with the same ``FIRST`` has the line that gives f(x_k). Right of the last
+    location no data are left: out[1] = 0. f is continuous in every knot: the velocities of one do not depend
+    on the side on which another is.
+    """
+    places = tree.shape[0] // 2
+    slope, value, previous = 0.0, 0.0, blocks[CENTRE, 0]
+    group = 0
+    for j in range(live):
+        centre, outer = blocks[CENTRE, j], state[OUTER, j]
+        value += slope * (centre - previous) + outer * (centre - state[KNOT, j])
+        slope += outer
+        previous = centre
+        place = layout[FIRST, j]
+        if j + 1 < live and layout[FIRST, j + 1] == place:
+            continue
+        leaf = tree[places + place]
+        residual = leaf[COUNT] * (value + slope * (leaf[CENTRE] - centre) - leaf[MEAN])
+        for i in range(group, j + 1):
+            if layout[HELD, i] >= 0:
+                speed = rate_inner * state[OUTER, i]
+                out[0, i] = speed * force[i]
+                out[1, i] = speed * (force[i] - residual) if place < places - 1 else 0.0
+        group = j + 1

@@ -1,0 +1,1 @@
+"""ReLU networks on orthogonal inputs: descent, and flow at any scale."""

@@ -1,0 +1,1 @@
+"""Networks of smooth steps: exact integrals, descent, stochastic descent."""

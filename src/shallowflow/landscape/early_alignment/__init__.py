@@ -1,0 +1,1 @@
+"""Pulls, extremal vectors, balance, and data on which small networks get stuck, [early_alignment]."""

@@ -1,0 +1,272 @@
+"""The alignment flow of one neuron, followed exactly from cone to cone until it ends.
+
+While the network's output is negligible, the direction of a neuron with outer weight of sign s moves on the
+sphere along the great circle towards s·D_u, as long as it stays in A⁻¹(u), [early_alignment] (31) at θ = 0.
+At a data hyperplane the velocities ⟨s·D, x_k⟩ on its two sides decide: it crosses, or it is held (both
+point to the hyperplane) and slides with the minimal-norm D until a gate reaches the end of [γ, 1]. The path
+ends where s·D_u lies in the neuron's own cone, or opposite to it on a ray (extremal vectors), or D_u = 0
+(nothing moves).
+
+Extremal vectors: where the neurons of a small network turn to, [early_alignment] Def. 1.
+
+D ∈ 𝔇_u is extremal if D ≠ 0 and A(D) = ±u; it is then D_u, the element of least norm (17), and w* = ±D/‖D‖ in
+A⁻¹(u) is a critical point of G on the sphere. There is at most one per activation cone.
+
+Near w*, with K the zeros of u and v a unit vector orthogonal to w*, G is exactly
+
+    G(cos δ w* + sin δ v) = cos δ G(w*) + sin δ φ(v),   φ(v) = ⟨D̃_u, v⟩ + Σ_{k∈K} g_k σ(⟨v, x_k⟩),
+
+for small δ ≥ 0, so the signs of φ decide, and where φ(v) = 0 (along the face) the sign of G(w*). φ depends
+on the part of v in span(x_K) only and is linear on every cone of the arrangement of the x_K: its signs at
+the rays of that arrangement tell all. In general position this is the rule by kinks: φ > 0 across k
+if g_k > 0.
+
+Def. 1 leaves the gates of every point free. Where several points share a hyperplane and pull in opposite
+ways, that is more than G knows (their kinks may cancel), and an extremal vector need not be a critical
+point; it is then listed as a "saddle". Assumption 2 excludes such data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+
+from shallowflow.arrays import Floats, FrozenArrays, Seed, count, generator
+from shallowflow.data.dataset import Dataset
+from shallowflow.landscape.early_alignment.pulls import ON, ZERO, Pull, is_extremal, pull
+from shallowflow.landscape.geometry.cones import LIMIT, Cones, Signs, cones, rays_of
+from shallowflow.landscape.geometry.least_squares import Span, span_of
+from shallowflow.models.loss import Loss
+
+MOST_CONES = 100
+"""The path is given up after this many cones per data point: it runs into a degenerate corner."""
+
+
+def ascend(found: Pull, direction: Floats, sign: int) -> Signs | None:
+    """Return the pattern of the cone in which the flow of sign·G from `direction` (d,) ends, or None.
+
+    None: the flow ends at D_u = 0, or it was given up.
+    """
+    point = direction / np.linalg.norm(direction)
+    pattern = found.pattern(point)
+    pulled = found.minimal(pattern)
+    for _ in range(MOST_CONES * len(found.inputs)):
+        pattern, gradient = _released(found, pattern, *pulled)
+        if not gradient.any():
+            return None
+        target = sign * gradient / np.linalg.norm(gradient)
+        # Opposed to its target a neuron shrinks without turning: on a face that is a ray, that is an end too.
+        if np.array_equal(found.pattern(target), pattern) or point @ target < ON - 1.0:
+            return pattern
+        point, hit = _advance(found, point, pattern, target)
+        if hit < 0:
+            return None
+        pattern, pulled = _passed(found, pattern, hit, sign)
+    return None
+
+
+def _released(found: Pull, pattern: Signs, gradient: Floats, gates: Floats) -> tuple[Signs, Floats]:
+    """Return the pattern without the hyperplanes whose gate is at the end of [γ, 1], and its gradient."""
+    pattern = pattern.copy()
+    on = np.flatnonzero(pattern == 0)
+    ends = np.where(gates >= 1.0, 1, np.where(gates <= found.slope, -1, 0))
+    pattern[on] = np.where(found.inputs[on].any(axis=1), ends, 0)
+    return pattern, gradient
+
+
+def _advance(found: Pull, point: Floats, pattern: Signs, target: Floats) -> tuple[Floats, int]:
+    """Move towards the target up to the first hyperplane; return the new point and that (−1: none)."""
+    room, goal = np.maximum(pattern * (found.inputs @ point), 0.0), pattern * (found.inputs @ target)
+    leaving = np.flatnonzero(goal < 0)
+    if not leaving.size:
+        return point, -1
+    shares = room[leaving] / (room[leaving] - goal[leaving])
+    first = int(np.argmin(shares))
+    moved = (1.0 - shares[first]) * point + shares[first] * target
+    return moved / np.linalg.norm(moved), int(leaving[first])
+
+
+def _passed(found: Pull, pattern: Signs, hit: int, sign: int) -> tuple[Signs, tuple[Floats, Floats]]:
+    """Return the pattern after meeting hyperplane `hit`, with its gradient and gates.
+
+    The hyperplane is crossed, or held if the other side pushes back.
+    """
+    beyond = pattern.copy()
+    beyond[hit] = -pattern[hit]
+    pulled = found.minimal(beyond)
+    if sign * float(pulled[0] @ found.inputs[hit]) * beyond[hit] > 0:
+        return beyond, pulled
+    beyond[hit] = 0
+    return beyond, found.minimal(beyond)
+
+
+KINDS = ("maximum", "minimum", "saddle")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ExtremalVector(FrozenArrays):
+    """One extremal vector.
+
+    direction (d,): w*, the critical point of G on the sphere; vector (d,): D = ±norm·direction; pattern (n,):
+    A(w*); kind: of the critical point, "maximum", "minimum" or "saddle"; norm: ‖D‖ = |G(w*)|.
+    """
+
+    direction: Floats
+    vector: Floats
+    pattern: Signs
+    kind: str
+    norm: float
+
+    @property
+    def value(self) -> float:
+        """G(w*) = ⟨w*, D⟩ = ±‖D‖."""
+        return float(self.direction @ self.vector)
+
+
+class ExtremalVectors(tuple[ExtremalVector, ...]):
+    """The extremal vectors of a data set, largest norm first; `complete`: whether these are all of them."""
+
+    complete: bool
+
+    def __new__(cls, found: Iterable[ExtremalVector] = (), *, complete: bool = True) -> Self:
+        """Return the vectors in order of their norm."""
+        self = super().__new__(cls, sorted(found, key=lambda vector: -vector.norm))
+        self.complete = complete
+        return self
+
+    def __repr__(self) -> str:
+        title = "all" if self.complete else "found by search, maybe not all"
+        return f"ExtremalVectors({list(self)!r}, {title})"
+
+    def of_kind(self, kind: str) -> tuple[ExtremalVector, ...]:
+        """Return those of one kind."""
+        return tuple(vector for vector in self if vector.kind == kind)
+
+
+def extremal_vectors(
+    dataset: Dataset,
+    loss: Loss | None = None,
+    slope: float = 0.0,
+    *,
+    limit: int = LIMIT,
+    starts: int = 0,
+    seed: Seed = 0,
+    progress: Callable[[float], None] | None = None,
+) -> ExtremalVectors:
+    """Return the extremal vectors of the data: all of them, or with `starts` > 0 those that a search finds.
+
+    All: every face of the arrangement is looked at; data with more than `limit` faces are refused. Search:
+    neurons start in `starts` random directions and follow the alignment flow with outer weight +1 and −1
+    exactly, cone by cone, to its end. What is found is certain, but the result is not complete (and says so):
+    saddles, and extrema with a small basin, are missed.
+
+    loss: ½·mean of squares by default; slope: of the leaky ReLU; progress: called with the share of the
+    search that is done.
+
+    Examples
+    --------
+    >>> from shallowflow.data.generators import three_points
+    >>> only, = extremal_vectors(three_points())
+    >>> only.kind, only.vector.round(6)
+    ('maximum', array([-0.258333,  0.666667]))
+    """
+    space = span_of(dataset)
+    found = pull(space.dataset, loss, slope)
+    if count(starts, "starts", 0):
+        return lifted(_searched(found, starts, generator(seed), progress), space)
+    arrangement = cones(space.dataset, limit=limit)
+    return lifted(extremal_vectors_of(found, arrangement, found.minimal_all(arrangement.patterns)), space)
+
+
+def extremal_vectors_of(found: Pull, arrangement: Cones, shortest: Floats) -> ExtremalVectors:
+    """Return all extremal vectors, given all activation cones and their D_u (F, d)."""
+    patterns = arrangement.patterns
+    faces = [face for face in range(len(patterns)) if is_extremal(found, patterns[face], shortest[face])]
+    return ExtremalVectors(extremal_vector(found, patterns[face], shortest[face]) for face in faces)
+
+
+def lifted(vectors: ExtremalVectors, space: Span) -> ExtremalVectors:
+    """Return extremal vectors found in the coordinates of `space` in those of the data."""
+    if space.basis is None:
+        return vectors
+    moved = (
+        replace(one, direction=space.lifted(one.direction), vector=space.lifted(one.vector))
+        for one in vectors
+    )
+    return ExtremalVectors(moved, complete=vectors.complete)
+
+
+def _searched(
+    found: Pull, starts: int, rng: np.random.Generator, progress: Callable[[float], None] | None
+) -> ExtremalVectors:
+    """Return the extremal vectors at which the alignment flow ends from random directions."""
+    distinct: dict[bytes, ExtremalVector] = {}
+    for number, direction in enumerate(rng.standard_normal((starts, found.inputs.shape[1]))):
+        if progress:
+            progress(number / starts)
+        for sign in (1, -1):
+            pattern = ascend(found, direction, sign)
+            if pattern is None or pattern.tobytes() in distinct:
+                continue
+            shortest = found.minimal(pattern)[0]
+            if is_extremal(found, pattern, shortest):
+                distinct[pattern.tobytes()] = extremal_vector(found, pattern, shortest)
+    return ExtremalVectors(distinct.values(), complete=False)
+
+
+def extremal_vector(found: Pull, pattern: Signs, gradient: Floats) -> ExtremalVector:
+    """Return the extremal vector D_u = `gradient` (d,) of a pattern u (n,) for which `is_extremal` holds."""
+    norm = float(np.linalg.norm(gradient))
+    sign = 1.0 if np.array_equal(found.pattern(gradient), pattern) else -1.0
+    kind = _kind(rates_across(found, pattern), sign, face_dimension(found.inputs, pattern))
+    return ExtremalVector(sign * gradient / norm, gradient, pattern.copy(), kind, norm)
+
+
+def face_dimension(inputs: Floats, pattern: Signs) -> int:
+    """Return the dimension of A⁻¹(u): d less the rank of the inputs at the zeros of u."""
+    on = inputs[pattern == 0]
+    sizes = np.linalg.norm(on, axis=1)
+    units = on[sizes > 0] / sizes[sizes > 0, None]
+    return int(inputs.shape[1] - (np.linalg.matrix_rank(units, tol=ON) if len(units) else 0))
+
+
+def rates_across(found: Pull, pattern: Signs) -> Floats:
+    """Return φ(v) at the rays v of the arrangement of {x_k : u_k = 0}, zero where it is rounding."""
+    return _rates_and_rays(found, pattern)[0]
+
+
+def _rates_and_rays(found: Pull, pattern: Signs) -> tuple[Floats, Floats]:
+    on = pattern == 0
+    if not found.inputs[on].any():
+        return np.zeros(0), np.zeros((0, found.inputs.shape[1]))
+    rays = rays_of(found.inputs[on])
+    z = rays @ found.inputs[on].T
+    rates = rays @ found.known(pattern) + np.maximum(z, found.slope * z) @ found.strengths[on]
+    return np.where(np.abs(rates) <= ZERO * found.scale, 0.0, rates), rays
+
+
+def steepest(found: Pull, pattern: Signs, sign: int) -> tuple[float, Floats]:
+    """Return the largest directional derivative found of sign·G at a point of A⁻¹(u), and its direction (d,).
+
+    It is positive iff sign·G grows in some direction (the derivative is linear in the component orthogonal to
+    the x_K, and its signs in their span are those at the rays); it need not be the largest of all.
+    """
+    known, on = found.known(pattern), found.inputs[pattern == 0]
+    free = known - np.linalg.pinv(on, rcond=ON) @ (on @ known) if on.any() else known
+    rate, direction = float(np.linalg.norm(free)), sign * free
+    rates, rays = _rates_and_rays(found, pattern)
+    if len(rates) and (best := int(np.argmax(sign * rates))) >= 0 and sign * rates[best] > rate:
+        rate, direction = float(sign * rates[best]), rays[best]
+    size = np.linalg.norm(direction)
+    return (rate, direction / size) if rate > ZERO * found.scale else (0.0, np.zeros_like(known))
+
+
+def _kind(rates: Floats, sign: float, dimension: int) -> str:
+    """Return the kind of a critical point with G(w*) of this sign, from φ at the rays across its face."""
+    along, against = ("maximum", "minimum") if sign > 0 else ("minimum", "maximum")
+    if np.all(sign * rates <= 0):
+        return along
+    return against if dimension == 1 and np.all(sign * rates > 0) else "saddle"

@@ -1,0 +1,1 @@
+"""What several papers use: activity, cones, subgradients, blocks, orthonormal inputs, least squares."""

@@ -1,0 +1,1 @@
+"""Levels, rates and stationary points of networks on the line, [plateau]."""

@@ -1,0 +1,255 @@
+"""Plateaus: the level that a stage of training tends to, how fast, and when the next level is lower.
+
+While the activation pattern {u_l} is constant, the residual vector Loss = f(x) − y ∈ R^m only moves inside
+V = span{ê_l^b, ê_l^c}, the functions that are affine on every block U_l, l ≥ 1, and zero on U_0 ([plateau]
+Thm 3.1, Lemma A.1). So L = Q₀ + ½‖Π_V Loss‖², where
+
+    Q₀ = ½‖Π_{V⊥} Loss‖² = ½ Σ_{l≥1} (residual squares of U_l's regression line) + ½ Σ_{U_0} y²
+
+does not change: it is a property of the blocks, not of the coefficients. With z the coordinates of Π_V Loss,
+dL/dt = −‖Mᵀz‖² for the matrix M of (A.2), whose extreme singular values bound the rate:
+
+    ‖z(t_s)‖² exp(−2∫r_max) ≤ ‖z(t)‖² ≤ ‖z(t_s)‖² exp(−2∫r_min),   L − Q₀ = ½‖z‖².
+
+This is what Appendix A proves. Theorem 3.1 prints exp(−∫r) without the 2: its upper bound is true but weak;
+its lower bound is false (one neuron and one data point have r_min = r_max and decay exactly like exp(−2∫r)).
+All of it is written for the loss ½Σ of (2.1); with ½·mean the level and the rates carry the factor 1/m.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from shallowflow.arrays import Floats
+from shallowflow.data.dataset import Dataset
+from shallowflow.errors import InvalidInputError
+from shallowflow.landscape.geometry.blocks import Blocks, blocks
+from shallowflow.models.loss import SquareLoss
+from shallowflow.models.networks import KnotNetwork
+
+SUM = SquareLoss("sum")
+
+
+def plateau_level(network: KnotNetwork, dataset: Dataset, loss: SquareLoss = SUM) -> float:
+    """Return Q₀ = ½‖Π_{V⊥} Loss‖², the level that the loss tends to while the pattern lasts, Thm 3.1.
+
+    Examples
+    --------
+    >>> data = Dataset([[0.0], [1.0], [2.0], [3.0]], [2.0, 0.0, 1.0, 5.0])
+    >>> round(plateau_level(KnotNetwork([0.5], [1.0]), data), 6)  # ½·2² left of the knot, ½·1.5 right of it
+    2.75
+    """
+    return level_of(blocks(network, dataset), loss)
+
+
+def level_of(found: Blocks, loss: SquareLoss = SUM) -> float:
+    """Return Q₀ of given blocks."""
+    silent = found.targets[: found.borders[1]]
+    squares = float(silent @ silent) + float(found.residual_squares[1:].sum())
+    return 0.5 * loss.weight(len(found.targets)) * squares
+
+
+def projected_residual(network: KnotNetwork, dataset: Dataset) -> Floats:
+    """Return Π_V Loss, (m,) in the order of the data: what training can still remove in this stage.
+
+    On U_l, l ≥ 1: (f(μ_l) − ȳ_l) + (A_l − slope_l)(x − μ_l); on U_0: 0. Thm 3.1.
+    """
+    found = blocks(network, dataset)
+    labels = found.labels
+    centred = found.inputs - found.means[labels]
+    values = found.mean_residuals[labels] + found.slope_residuals[labels] * centred
+    projection = np.empty_like(values)
+    projection[found.data_order] = np.where(labels > 0, values, 0.0)
+    return projection
+
+
+def rate_matrix(network: KnotNetwork, dataset: Dataset) -> Floats:
+    """Return M of (A.2), (2n, 2n), neurons sorted by their knots: dL/dt = −‖Mᵀz‖² for the loss ½Σ.
+
+    M = [[D_u, 0], [0, D_σ]] [[L D_c, D_μ L − L D_b], [0, L]], D_u = diag √u_l, D_σ = diag √u_l σ_l, L the
+    lower triangle of ones (Lemma A.2 says upper; its proof uses lower). Rows of empty blocks are zero.
+    """
+    found, n = blocks(network, dataset), network.width
+    matrix = np.zeros((2 * n, 2 * n))
+    filled = np.flatnonzero(found.counts[1:] > 0)
+    sloped = np.flatnonzero(found.s_xx[1:] > 0)
+    live = np.arange(found.live)
+    rows = np.concatenate([filled, n + sloped])
+    matrix[np.ix_(rows, np.concatenate([live, n + live]))] = reduced_rate_matrix(found)
+    return matrix
+
+
+def reduced_rate_matrix(found: Blocks) -> Floats:
+    """Return the non-zero rows of M and the columns of its live neurons, (rank V, 2·live)."""
+    filled = np.flatnonzero(found.counts[1:] > 0)
+    sloped = np.flatnonzero(found.s_xx[1:] > 0)
+    live = np.arange(found.live)
+    knots, outer = found.knots[: found.live], found.outer[: found.live]
+    ones = (filled[:, None] >= live).astype(np.float64)
+    arms = (found.means[1:][filled, None] - knots) * ones
+    top = np.sqrt(found.counts[1:][filled, None]) * np.hstack([ones * outer, arms])
+    ones = (sloped[:, None] >= live).astype(np.float64)
+    bottom = np.sqrt(found.s_xx[1:][sloped, None]) * np.hstack([np.zeros_like(ones), ones])
+    return np.vstack([top, bottom])
+
+
+@dataclass(frozen=True)
+class RateBounds:
+    """r_min ≤ −½ d/dt ln(L − Q₀) ≤ r_max at a network, and a-priori bounds lower ≤ r_min, r_max ≤ upper.
+
+    r_min, r_max: squares of the rank(V)-th and of the largest singular value of M; rank = dim V. All are 0
+    if no data point is active.
+    """
+
+    r_min: float
+    r_max: float
+    lower: float
+    upper: float
+    rank: int
+
+
+def rate_bounds(network: KnotNetwork, dataset: Dataset, loss: SquareLoss = SUM) -> RateBounds:
+    """Return the extreme rates r_min, r_max of a stage, exactly in O(n³), and the bounds of Lemma A.2.
+
+    With P the non-empty blocks l ≥ 1, p their number, N the live neurons, and D² the non-zero numbers among
+    u_l and u_l σ_l², l ∈ P:
+
+        r_min ≥ min D² / (4 (1 + (1 + 4 d² p²)/min_{l∈P} c_l²)),   d = max μ_l − min b_l over P,
+        r_max ≤ max D² (1 + max_{j∈N} c_j² + d²) p N,              d = max μ_l − min_{j∈N} b_j.
+
+    These are Lemma A.2's, by its own proof, with four corrections. The last term of ‖N⁻¹‖² keeps its factor
+    1/min c²; d is measured from the leftmost knot, which may lie left of the data (the lemma takes
+    x_m − x_1); the minimum over D counts one-point blocks, whose entry u_l = 1 is not zero; and the
+    signs of the proof's last display are turned round. Each of the first three makes the printed bounds
+    fail on some network. Neurons that no data point sees, and the coefficients of empty blocks, drop out.
+    """
+    return rates_of(blocks(network, dataset), loss)
+
+
+def rates_of(found: Blocks, loss: SquareLoss = SUM) -> RateBounds:
+    """Return the rates of given blocks."""
+    if found.rank == 0:
+        return RateBounds(0.0, 0.0, 0.0, 0.0, 0)
+    weight = loss.weight(len(found.targets))
+    r_min, r_max = extreme_rates(found)
+    lower, upper = _lemma_a2(found)
+    return RateBounds(weight * r_min, weight * r_max, weight * lower, weight * upper, found.rank)
+
+
+def extreme_rates(found: Blocks, pinned: tuple[int, ...] = ()) -> tuple[float, float]:
+    """Return r_min, r_max for the loss ½Σ while the knots of the `pinned` neurons are held in place.
+
+    A knot that slides on a data point does not move (Filippov), though its coefficient does: its column of
+    M in ∂/∂b is left out, and the bounds of Thm 3.1 hold with what remains. This extension is ours.
+    """
+    matrix = reduced_rate_matrix(found)
+    moving = ~np.isin(found.order[: found.live], pinned)
+    matrix = matrix[:, np.concatenate([moving, np.ones(found.live, dtype=np.bool_)])]
+    if found.rank == 0:
+        return 0.0, 0.0
+    singular = np.linalg.svd(matrix, compute_uv=False)
+    return float(singular[-1]) ** 2 if matrix.shape[1] >= found.rank else 0.0, float(singular[0]) ** 2
+
+
+def _lemma_a2(found: Blocks) -> tuple[float, float]:
+    """Return the corrected bounds of Lemma A.2 for the loss ½Σ."""
+    filled = np.flatnonzero(found.counts[1:] > 0)
+    variances = found.s_xx[1:]
+    diagonal = np.concatenate([found.counts[1:][filled], variances[variances > 0]])
+    outer, live = found.outer[: found.live], found.live
+    furthest = float(found.means[1:][filled].max())
+
+    reach = furthest - float(found.knots[filled].min())
+    smallest = float(np.min(outer[filled] ** 2))
+    inverse = 4.0 * (1.0 + (1.0 + 4.0 * (reach * len(filled)) ** 2) / smallest) if smallest > 0 else np.inf
+    reach = furthest - float(found.knots[0])
+    largest = (1.0 + float(np.max(outer**2)) + reach**2) * len(filled) * live
+    return float(diagonal.min()) / inverse, float(diagonal.max()) * largest
+
+
+@dataclass(frozen=True)
+class ExitCondition:
+    """Theorem 3.2 at the end of a stage, when one data point passes from one block to its neighbour.
+
+    applies: whether exactly one point passed; point: its index in the data set (−1 if not); level_before,
+    level_after: Q₀ of the two stages; component: |⟨Loss(t_s), ζ⟩|; overlap: |ζᵀψ|; removable: ‖Π_V Loss(t_s)‖
+    (these three for the residuals themselves, whatever the loss).
+    """
+
+    applies: bool
+    point: int
+    level_before: float
+    level_after: float
+    component: float
+    overlap: float
+    removable: float
+
+    @property
+    def threshold(self) -> float:
+        """(1 − |ζᵀψ|) |⟨Loss(t_s), ζ⟩| / ‖Π_V Loss(t_s)‖; 0 where the theorem does not apply."""
+        gain = (1.0 - self.overlap) * self.component
+        if not self.applies or gain <= 0:
+            return 0.0
+        return gain / self.removable if self.removable > 0 else np.inf
+
+    @property
+    def decay_needed(self) -> float:
+        """The ∫r_min after which the next level is sure to be lower: −ln threshold, at least 0."""
+        return max(0.0, -float(np.log(self.threshold))) if self.threshold > 0 else np.inf
+
+
+def exit_condition(
+    network: KnotNetwork, after: KnotNetwork, dataset: Dataset, loss: SquareLoss = SUM
+) -> ExitCondition:
+    """Return Thm 3.2's condition for leaving the stage of `network` into the stage of `after`.
+
+    If exp(−∫r_min) over the stage, which begins at `network`, is below the threshold, then the level falls:
+    Q₀(t_{s+1}) < Q₀(t_s). (The theorem prints exp(−½∫r_min), twice the time that its proof needs.)
+
+    ζ is the unit vector along the part of e_k, k the point that passed, orthogonal to V before, ψ the same
+    after (Lemma E.1); a block of at most two points leaves no such part, ζ = 0, and the level cannot fall.
+    Both have closed forms: with the leverage h = 1/u + (x_k − μ)²/S_xx of x_k in its block and r its
+    distance to the block's regression line, ⟨Loss, ζ⟩² = r²/(1 − h) and ζᵀψ = √(1 − h)√(1 − h').
+    If the first knot passes (U_0 and U_1 change) the same holds with h = 0, r = y_k in U_0.
+    """
+    if network.width != after.width:
+        raise InvalidInputError(f"after: must have width {network.width}, got {after.width}")
+    return exit_of(blocks(network, dataset), blocks(after, dataset), loss)
+
+
+def exit_of(before: Blocks, then: Blocks, loss: SquareLoss = SUM) -> ExitCondition:
+    """Return Thm 3.2's condition for two stages of the same network on the same data."""
+    shifts = then.borders - before.borders
+    changed = np.flatnonzero(shifts)
+    applies = len(changed) == 1 and abs(int(shifts[changed[0]])) == 1
+    point, component, overlap = -1, 0.0, 0.0
+    if applies:
+        border = int(changed[0])
+        right = int(shifts[border]) < 0  # the border moved left: the point passes into the right block
+        k = int(min(before.borders[border], then.borders[border]))
+        point = int(before.data_order[k])
+        free, distance = _free_part(before, border - 1 if right else border, k)
+        free_after, _ = _free_part(then, border if right else border - 1, k)
+        component = abs(distance) / np.sqrt(free) if free > 0 else 0.0
+        overlap = float(np.sqrt(free * free_after))
+    removable = float(np.linalg.norm(before.coordinates))
+    levels = level_of(before, loss), level_of(then, loss)
+    return ExitCondition(applies, point, *levels, float(component), overlap, removable)
+
+
+def _free_part(found: Blocks, block: int, k: int) -> tuple[float, float]:
+    """Return 1 − h and the residual of the sorted point k about its block's line; (1, y_k) in U_0."""
+    if block == 0:
+        return 1.0, float(found.targets[k])
+    count, s_xx = int(found.counts[block]), float(found.s_xx[block])
+    if count <= (2 if s_xx > 0 else 1):
+        return 0.0, 0.0
+    offset = float(found.inputs[k] - found.means[block])
+    slope = float(found.slopes[block]) if s_xx > 0 else 0.0
+    leverage = 1.0 / count + (offset**2 / s_xx if s_xx > 0 else 0.0)
+    distance = float(found.targets[k] - found.target_means[block]) - slope * offset
+    free = 1.0 - leverage
+    # A leverage of 1 up to rounding: the point determines the line alone, and nothing of e_k is left.
+    return (free, distance) if free > 1e-14 else (0.0, 0.0)

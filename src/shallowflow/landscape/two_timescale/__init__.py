@@ -1,0 +1,1 @@
+"""Population loss and classes of targets, [two_timescale]."""

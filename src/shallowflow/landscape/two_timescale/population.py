@@ -1,0 +1,206 @@
+"""Exact loss, gradient and best weights of a `StepNetwork` against a piecewise constant target on [0, 1].
+
+L(a, u) = ½∫(f − f*)² [two_timescale] §2; H_η(u) and b_η(u) are those of its App. A, a = (offset, outer) with
+neurons in the order of the network. The arithmetic is in `kernels.steps.activation`.
+
+L = ½∫(f − f*)² over [0, 1]^d, exactly, for the networks and targets of [two_timescale].
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from shallowflow.arrays import Floats, Ints, shown
+from shallowflow.data.targets import Additive, PiecewiseAffine, PiecewiseConstant
+from shallowflow.errors import InvalidInputError
+from shallowflow.models.networks import AdditiveStepNetwork, KnotNetwork, Network, Parameters, StepNetwork
+
+DOMAIN_FACTOR = 2.0
+"""𝒰 is the set of positions with Δ(u) > 2η, [two_timescale] §5.1."""
+
+
+def check_steps(network: object, target: object) -> None:
+    """Refuse anything but a `StepNetwork` and a `PiecewiseConstant` target."""
+    _step_network(network)
+    if not isinstance(target, PiecewiseConstant):
+        raise InvalidInputError(f"target: must be a PiecewiseConstant, got {shown(target)}")
+
+
+def _step_network(network: object) -> StepNetwork:
+    if not isinstance(network, StepNetwork):
+        raise InvalidInputError(f"network: must be a StepNetwork, got {shown(network)}")
+    return network
+
+
+@dataclass(frozen=True, eq=False)
+class _Sorted:
+    """A network's arrays in the order of its positions: u (m,), a (m + 1,) with the offset first."""
+
+    order: Ints
+    u: Floats
+    a: Floats
+
+
+def _sorted(network: StepNetwork) -> _Sorted:
+    order = np.argsort(network.positions, kind="stable")
+    a = np.concatenate([[float(network.offset)], network.outer[order]])
+    return _Sorted(order, network.positions[order], a)
+
+
+def swept(network: StepNetwork, target: PiecewiseConstant) -> tuple[_Sorted, float, Floats, Floats]:
+    """Return the sorted arrays, L, and its gradients in a (m + 1,) and u (m,), in sorted order."""
+    from shallowflow.kernels.steps.activation import sweep
+
+    parts = _sorted(network)
+    grad_a, grad_u = np.empty(network.width + 1), np.empty(network.width)
+    loss = sweep(parts.u, parts.a, network.sharpness, target.breakpoints, target.values, grad_a, grad_u)
+    return parts, float(loss), grad_a, grad_u
+
+
+def step_loss(network: StepNetwork, target: PiecewiseConstant) -> float:
+    """Return L = ½∫(f − f*)² over [0, 1], exactly; sharpness may be 0."""
+    check_steps(network, target)
+    return swept(network, target)[1]
+
+
+def population_gradient(network: StepNetwork, target: PiecewiseConstant) -> Parameters:
+    """Return ∇L for every parameter array, exactly, [two_timescale] (10), (11); needs sharpness > 0.
+
+    Examples
+    --------
+    >>> net = StepNetwork([0.5], [1.0], 0.0, 0.1)
+    >>> gradient = population_gradient(net, PiecewiseConstant([0.25], [0.0, 1.0]))
+    >>> float(gradient["positions"][0].round(12)), float(gradient["offset"].round(12))
+    (0.5, -0.25)
+    """
+    check_steps(network, target)
+    if network.sharpness == 0:
+        raise InvalidInputError("network: sharpness must be > 0 for a gradient in the positions, got 0")
+    parts, _, grad_a, grad_u = swept(network, target)
+    positions, outer = np.empty(network.width), np.empty(network.width)
+    positions[parts.order], outer[parts.order] = grad_u, grad_a[1:]
+    return {"positions": positions, "outer": outer, "offset": np.asarray(grad_a[0])}
+
+
+def feature_gram(network: StepNetwork) -> Floats:
+    """Return H_η(u)_ij = ∫σ_η(x − u_i)σ_η(x − u_j) over [0, 1], (m + 1, m + 1), the constant feature first.
+
+    It is the Hessian of L in a. For gaps ≥ η and windows inside [0, 1] it is H_0 − (5/56)η·diag(0, 1, …, 1)
+    with H_0,ij = 1 − max(u_i, u_j, 0), [two_timescale] Lemma 2.
+    """
+    from shallowflow.kernels.steps.activation import gram
+
+    parts = _sorted(_step_network(network))
+    rows = np.concatenate([[0], parts.order + 1]).astype(np.int64)
+    H = np.empty((network.width + 1, network.width + 1))
+    H[np.ix_(rows, rows)] = gram(parts.u, network.sharpness)
+    return H
+
+
+def feature_moments(network: StepNetwork, target: PiecewiseConstant) -> Floats:
+    """Return b_η(u)_j = ∫f*(x)σ_η(x − u_j) over [0, 1], (m + 1,), the constant feature first."""
+    check_steps(network, target)
+    silent = network.moved({"outer": np.zeros(network.width), "offset": np.asarray(0.0)})
+    parts, _, grad_a, _ = swept(silent, target)
+    moments = np.empty(network.width + 1)
+    moments[np.concatenate([[0], parts.order + 1]).astype(np.int64)] = -grad_a
+    return moments
+
+
+def best_outer(network: StepNetwork, target: PiecewiseConstant) -> StepNetwork:
+    """Return the network with a = a*(u) = argmin_a L(a, u), of minimal norm if H is singular.
+
+    O(m) (tridiagonal in the plateau values) while neighbouring positions are η apart; else by the dense H.
+
+    Examples
+    --------
+    >>> net = best_outer(StepNetwork([0.25, 0.75], [0.0, 0.0]), PiecewiseConstant([0.5], [0.0, 1.0]))
+    >>> net.outer
+    array([0.5, 0.5])
+    """
+    from shallowflow.kernels.steps.activation import best_plateaus
+
+    check_steps(network, target)
+    silent = network.moved({"outer": np.zeros(network.width), "offset": np.asarray(0.0)})
+    parts, _, grad_a, _ = swept(silent, target)
+    gaps, plateaus = np.diff(parts.u), np.empty(network.width + 1)
+    apart = bool(np.all(gaps >= network.sharpness) and np.all(gaps > 0))
+    outer = np.empty(network.width)
+    if apart and best_plateaus(parts.u, network.sharpness, -grad_a, plateaus):
+        outer[parts.order], offset = np.diff(plateaus), float(plateaus[0])
+    else:
+        gram, moments = feature_gram(network), feature_moments(network, target)
+        a: Floats = np.linalg.lstsq(gram, moments)[0].astype(np.float64)
+        outer, offset = a[1:], float(a[0])
+    return network.moved({"outer": outer, "offset": np.asarray(offset)})
+
+
+def separation(network: StepNetwork) -> float:
+    """Return Δ(u), the least distance of two of u_0 = −η/2, u_1, …, u_m, u_{m+1} = 1 + η/2, §5.1."""
+    half = 0.5 * _step_network(network).sharpness
+    places = np.concatenate([[-half], np.sort(network.positions), [1.0 + half]])
+    return float(np.min(np.diff(places)))
+
+
+def well_separated(network: StepNetwork) -> bool:
+    """Return whether u ∈ 𝒰: positions in [0, 1] with Δ(u) > 2η, where (5) is well defined, §5.1."""
+    inside = np.all((_step_network(network).positions >= 0) & (network.positions <= 1))
+    return bool(inside) and separation(network) > DOMAIN_FACTOR * network.sharpness
+
+
+Target = PiecewiseConstant | PiecewiseAffine | Additive
+GAUSS = np.polynomial.legendre.leggauss(2)
+
+
+def population_loss(network: Network, target: Target) -> float:
+    """Return ½∫(f − f*)² over [0, 1]^d for the pairs that [two_timescale] trains.
+
+    `StepNetwork` with `PiecewiseConstant`; `AdditiveStepNetwork` with an `Additive` of those; `KnotNetwork`
+    with `PiecewiseAffine`.
+
+    Examples
+    --------
+    >>> population_loss(StepNetwork([0.5], [1.0]), PiecewiseConstant([0.25], [0.0, 1.0]))
+    0.125
+    """
+    if isinstance(network, StepNetwork) and isinstance(target, PiecewiseConstant):
+        return step_loss(network, target)
+    if isinstance(network, KnotNetwork) and isinstance(target, PiecewiseAffine):
+        return _knot_loss(network, target)
+    if isinstance(network, AdditiveStepNetwork) and isinstance(target, Additive):
+        return _additive_loss(network, target)
+    raise InvalidInputError(
+        "network, target: must be a StepNetwork with a PiecewiseConstant, an AdditiveStepNetwork with an "
+        f"Additive, or a KnotNetwork with a PiecewiseAffine; got {type(network).__name__}, {shown(target)}"
+    )
+
+
+def _additive_loss(network: AdditiveStepNetwork, target: Additive) -> float:
+    """Return ½(Σ_k Var g_k + (offset + Σ_k E g_k)²): the parts g_k of the residual are independent."""
+    if target.dimension != network.dimension:
+        raise InvalidInputError(
+            f"target: must have the network's dimension {network.dimension}, got {target.dimension}"
+        )
+    mean, variance = float(network.offset), 0.0
+    for k, component in enumerate(target.components):
+        if not isinstance(component, PiecewiseConstant):
+            raise InvalidInputError(f"target: components must be PiecewiseConstant, got {shown(component)}")
+        _, half_square, gradient, _ = swept(network.coordinate(k), component)
+        part = float(gradient[0])  # the gradient in the offset is ∫g_k
+        mean += part
+        variance += 2.0 * half_square - part * part
+    return 0.5 * (variance + mean * mean)
+
+
+def _knot_loss(network: KnotNetwork, target: PiecewiseAffine) -> float:
+    """Return ½∫r² with r affine between knots and breakpoints: two-point Gauss quadrature is exact."""
+    inside = np.concatenate([network.knots, target.breakpoints])
+    edges = np.unique(np.concatenate([[0.0, 1.0], inside[(inside > 0) & (inside < 1)]]))
+    middle, half = 0.5 * (edges[1:] + edges[:-1]), 0.5 * np.diff(edges)
+    total = 0.0
+    for node, weight in zip(*GAUSS, strict=True):
+        x: Floats = middle + node * half
+        total += float(np.sum(weight * half * (network(x) - target(x)) ** 2))
+    return 0.5 * total

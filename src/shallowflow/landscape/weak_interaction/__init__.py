@@ -1,0 +1,1 @@
+"""How inputs interact, curvature, and first activations, [weak_interaction]."""

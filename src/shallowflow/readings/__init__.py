@@ -1,0 +1,1 @@
+"""Finished runs, read: stages, phases, jumps. Nothing here runs an engine."""

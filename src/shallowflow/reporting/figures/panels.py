@@ -1,0 +1,296 @@
+"""One `Panel` on one pair of Cartesian axes: series, bands, limits and marked positions.
+
+What a scale cannot show (NaN, infinities, values ≤ 0 on a logarithmic axis) leaves a gap; nothing raises. A
+dollar sign in a text is a dollar sign; of formulas only short subscripts and powers are set (see `typeset`).
+
+One polar `Panel`: x is the angle in radians, y the radius; norm 0 lies on the circle of radius `inner`.
+
+A neuron of norm r is thus a point at radius inner + r, so that directions stay readable at tiny norms. Radial
+ticks are labelled with norms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.patheffects import withStroke
+from matplotlib.projections.polar import PolarAxes
+from matplotlib.ticker import FixedLocator, MaxNLocator, NullFormatter
+
+from shallowflow.arrays import Floats
+from shallowflow.experiments.figure import Panel, Series
+from shallowflow.reporting.figures.style import (
+    COLOURS,
+    FAINT,
+    INK,
+    LINE_WIDTH,
+    MUTED,
+    PAPER,
+    SMALL_TEXT,
+    TITLE_PAD,
+    set_scales,
+    tidy_ticks,
+    visible,
+)
+from shallowflow.reporting.typeset import for_matplotlib
+
+RASTER_POINTS = 500
+"""Clouds of more points are drawn as pixels inside vector files."""
+RASTER_LINE = 20_000
+"""So are lines of more vertices."""
+DOTTED = (0, (1, 1.6))
+
+
+def literal(text: str) -> str:
+    """Return text that matplotlib draws as it stands, t_n and 10^6 set (no hidden legend entries)."""
+    escaped = for_matplotlib(text)
+    return f" {escaped}" if escaped.startswith("_") else escaped
+
+
+def draw_panel(axes: Axes, panel: Panel, tones: Sequence[str]) -> None:
+    """Draw a panel; `tones` names the colour of each series."""
+    set_scales(axes, panel)
+    draw_series(axes, panel, tones)
+    _set_limits(axes, panel)
+    rows = max(_draw_marks(axes, panel), _draw_headings(axes, panel))
+    axes.set_xlabel(literal(panel.x_label))
+    axes.set_ylabel(literal(panel.y_label))
+    axes.set_title(literal(panel.title), pad=TITLE_PAD + 1.3 * SMALL_TEXT * rows)
+    if any(has_data(series, panel) for series in panel.series):
+        tidy_ticks(axes, panel)
+        _name_ticks(axes, panel)
+    else:
+        say_empty(axes)
+
+
+def draw_series(axes: Axes, panel: Panel, tones: Sequence[str]) -> None:
+    """Draw the series of a panel with their bands."""
+    for series, tone in zip(panel.series, tones, strict=True):
+        x, y = visible(series, panel)
+        _draw_band(axes, series, COLOURS[tone])
+        # matplotlib draws nothing for a line through a single point.
+        lonely = {"marker": "o", "markersize": 5.0} if np.isfinite(x + y).sum() == 1 else {}
+        axes.plot(x, y, **{**lonely, **look(series, tone, len(x))})
+
+
+def move_series(axes: Axes, panel: Panel) -> None:
+    """Give the series drawn by `draw_series` the data of another panel of the same make, and its title."""
+    for line, series in zip(axes.lines, panel.series, strict=False):
+        line.set_data(*visible(series, panel))
+    axes.set_title(literal(panel.title))
+    if panel.y_limits is None and not panel.polar:
+        axes.relim()
+        axes.autoscale_view()
+
+
+def has_data(series: Series, panel: Panel) -> bool:
+    """Whether the panel's scales can show any point of the series."""
+    x, y = visible(series, panel)
+    return bool(np.isfinite(x + y).any())
+
+
+def say_empty(axes: Axes) -> None:
+    """Say in the middle of the axes that there is nothing to see."""
+    axes.set_xticks([], minor=False)
+    axes.set_yticks([], minor=False)
+    axes.minorticks_off()
+    axes.text(0.5, 0.5, "no data to show", transform=axes.transAxes, ha="center", va="center", color=MUTED)
+
+
+def look(series: Series, tone: str, points: int) -> dict[str, Any]:
+    """Return the matplotlib line properties of a series that is drawn with so many points."""
+    colour, width = COLOURS[tone], LINE_WIDTH * series.size
+    if series.style not in ("points", "crosses"):
+        return {
+            "linestyle": "--" if series.style == "dashed" else "-",
+            "drawstyle": "steps-post" if series.style == "steps" else "default",
+            "linewidth": width,
+            "color": colour,
+            "rasterized": points > RASTER_LINE,
+        }
+    crowd = np.log10(max(points, 1))
+    marker: dict[str, Any] = {
+        "linestyle": "none",
+        "markersize": series.size * float(np.interp(crowd, [1.0, 2.5, 4.5], [7.0, 4.5, 2.2])),
+        "alpha": float(np.interp(crowd, [2.0, 4.5, 5.5], [1.0, 0.4, 0.2])),
+        "color": colour,
+        "rasterized": points > RASTER_POINTS,
+    }
+    if series.style == "crosses":
+        # On top of dots: a cross on a dot shows both, a dot on a cross only itself.
+        return {**marker, "marker": "x", "markeredgewidth": 0.9 * width, "zorder": 2.5}
+    edges = {"markeredgecolor": PAPER, "markeredgewidth": 0.7} if points <= 300 else {"markeredgewidth": 0}
+    return {**marker, **edges, "marker": "o"}
+
+
+def _draw_band(axes: Axes, series: Series, colour: str) -> None:
+    if series.low is None or series.high is None:
+        return
+    # A lower edge ≤ 0 on a logarithmic axis reaches down to the frame, which is what it means.
+    axes.fill_between(
+        _finite(series.x),
+        _finite(series.low),
+        _finite(series.high),
+        color=colour,
+        alpha=0.18,
+        linewidth=0,
+        step="post" if series.style == "steps" else None,
+        zorder=1.5,
+    )
+
+
+def _finite(values: Floats) -> Floats:
+    return np.where(np.isfinite(values), values, np.nan)
+
+
+def _set_limits(axes: Axes, panel: Panel) -> None:
+    for limits, scale, set_limits in (
+        (panel.x_limits, panel.x_scale, axes.set_xlim),
+        (panel.y_limits, panel.y_scale, axes.set_ylim),
+    ):
+        if limits is not None:
+            low, high = (value if value > 0 or scale != "log" else None for value in limits)
+            set_limits(low, high)
+
+
+def _draw_marks(axes: Axes, panel: Panel) -> int:
+    """Draw dotted lines with flags above the frame; return the number of rows that the flags take."""
+    marks = [(x, text) for x, text in panel.marks if np.isfinite(x) and (x > 0 or panel.x_scale != "log")]
+    if panel.x_limits is not None:
+        marks = [(x, text) for x, text in marks if min(panel.x_limits) <= x <= max(panel.x_limits)]
+    for x, _ in marks:
+        axes.axvline(x, color=MUTED, linewidth=1.2, linestyle=DOTTED, zorder=1.8)
+    flags = _flags(axes, [mark for mark in marks if mark[1]])
+    for x, row, text in flags:
+        axes.annotate(
+            f" {literal(text)}",
+            (x, 1.0),
+            xycoords=axes.get_xaxis_transform(),
+            xytext=(0, 2 + 1.3 * SMALL_TEXT * row),
+            textcoords="offset points",
+            va="bottom",
+            fontsize=SMALL_TEXT,
+            color=INK,
+            arrowprops={
+                "arrowstyle": "-",
+                "color": MUTED,
+                "linewidth": 1.2,
+                "linestyle": DOTTED,
+                "relpos": (0, 0.3),
+                "shrinkA": 0,
+                "shrinkB": 0,
+            },
+            annotation_clip=False,
+        )
+    return 1 + max((row for _, row, _ in flags), default=-1)
+
+
+def _draw_headings(axes: Axes, panel: Panel) -> int:
+    """Write the headings above the frame; return the number of rows that they take."""
+    for x, text in panel.headings:
+        axes.annotate(
+            literal(text),
+            (x, 1.0),
+            xycoords=axes.get_xaxis_transform(),
+            xytext=(0, 4),
+            textcoords="offset points",
+            ha="center",
+            va="bottom",
+            fontsize=SMALL_TEXT + 1,
+            color=INK,
+            annotation_clip=False,
+        )
+    return 1 + max((text.count("\n") for _, text in panel.headings), default=-1)
+
+
+def _name_ticks(axes: Axes, panel: Panel) -> None:
+    """Put the panel's own ticks in place of numbers."""
+    for axis, ticks in ((axes.xaxis, panel.x_ticks), (axes.yaxis, panel.y_ticks)):
+        if ticks is None:
+            continue
+        axis.set_ticks([value for value, _ in ticks], labels=[literal(text) for _, text in ticks])
+        if not ticks:
+            axes.spines["bottom" if axis is axes.xaxis else "left"].set_visible(False)
+
+
+def _flags(axes: Axes, marks: list[tuple[float, str]]) -> list[tuple[float, int, str]]:
+    """Return (x, row, text), right to left: each text starts at its mark, in the lowest row with room.
+
+    Going from right to left, a flagpole never crosses the text of a lower row.
+    """
+    axes.get_xlim()  # settles limits that matplotlib computes only when asked
+    root = axes.get_figure(root=True)
+    letter = 0.64 * SMALL_TEXT * (root.dpi if root else 100.0) / 72
+    starts: list[float] = []
+    placed = []
+    for x, text in sorted(marks, key=lambda mark: -mark[0]):
+        start = float(axes.transData.transform((x, 1.0))[0])
+        end = start + letter * (len(text) + 2)
+        row = next((row for row, taken in enumerate(starts) if end < taken), len(starts))
+        starts[row : row + 1] = [start]
+        placed.append((x, row, text))
+    return placed
+
+
+SECTORS = 16
+
+
+def draw_polar_panel(axes: Axes, panel: Panel, tones: Sequence[str]) -> None:
+    """Draw a polar panel; `tones` names the colour of each series, marks are rays at their angle."""
+    polar = cast(PolarAxes, axes)
+    set_scales(polar, panel)
+    draw_series(polar, panel, tones)
+    polar.set_title(literal(panel.title))
+    polar.grid(color=FAINT)
+    polar.spines["polar"].set_color(FAINT)
+    polar.tick_params(labelsize=SMALL_TEXT, labelcolor=MUTED)
+    if not any(has_data(series, panel) for series in panel.series):
+        say_empty(polar)
+        return
+    polar.set_xticks(np.arange(0.0, 2 * np.pi, np.pi / 4))
+    if panel.y_scale == "linear":
+        _set_radii(polar, panel)
+    _draw_rays(polar, panel)
+
+
+def _set_radii(axes: PolarAxes, panel: Panel) -> None:
+    """Set the radial limits, the inner circle, and a few circles labelled with norms."""
+    largest = max(float(np.nanmax(visible(s, panel)[1])) for s in panel.series if has_data(s, panel))
+    low, high = panel.y_limits or (0.0, 1.06 * max(largest, panel.inner) or 1.0)
+    axes.set_ylim(low, high)
+    norms = np.asarray(MaxNLocator(3).tick_values(0.0, high - panel.inner))
+    norms = norms[(norms > 0) & (norms < 0.99 * (high - panel.inner))]
+    axes.yaxis.set_major_locator(FixedLocator([float(panel.inner + norm) for norm in norms]))
+    axes.yaxis.set_major_formatter(NullFormatter())
+    angle = _emptiest_angle(panel)
+    for norm in norms:
+        label = axes.text(angle, panel.inner + norm, f"{norm:g}", ha="center", va="center", zorder=4)
+        label.set(color=MUTED, fontsize=SMALL_TEXT, path_effects=[withStroke(linewidth=3, foreground=PAPER)])
+    if panel.inner > 0:
+        around = np.linspace(0.0, 2 * np.pi, 181)
+        axes.plot(around, np.full_like(around, panel.inner), color=MUTED, linewidth=1.0, zorder=1.7)
+
+
+def _emptiest_angle(panel: Panel) -> float:
+    """Return the middle of the sector with the fewest points and no mark: room for the radial labels."""
+    angles = np.concatenate([series.x[np.isfinite(series.x)] for series in panel.series])
+    marked = np.array([angle for angle, _ in panel.marks])
+    sectors, _ = np.histogram(angles % (2 * np.pi), SECTORS, (0.0, 2 * np.pi))
+    taken, _ = np.histogram(marked % (2 * np.pi), SECTORS, (0.0, 2 * np.pi))
+    return float((np.argmin(sectors + (taken > 0) * (1 + sectors.max())) + 0.5) * 2 * np.pi / SECTORS)
+
+
+def _draw_rays(axes: PolarAxes, panel: Panel) -> None:
+    marks = [(angle, text) for angle, text in panel.marks if np.isfinite(angle)]
+    low, high = axes.get_ylim()
+    start = panel.inner if panel.inner > 0 else low
+    for angle, text in marks:
+        axes.plot([angle, angle], [start, high], color=INK, linewidth=1.2, linestyle=DOTTED, zorder=3)
+        if text and panel.y_scale == "linear":
+            place = (angle, low + 1.08 * (high - low))
+            axes.text(*place, literal(text), ha="center", va="center", fontsize=SMALL_TEXT + 1, color=INK)
+    if any(text for _, text in marks):
+        axes.set_xticklabels([])

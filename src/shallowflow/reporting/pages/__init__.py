@@ -1,0 +1,1 @@
+"""The report page: its text, its numbers, its files."""

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from shallowflow.arrays import Floats
+from shallowflow.kernels.fitting import chain_blocks as cb
+from tests.kernels.fitting.exact_least_squares import fractions
+
+
+def exact_block(x: Floats, y: Floats, w: Floats) -> list[float]:
+    p, q, v = fractions(x), fractions(y), fractions(w)
+    weight = sum(v, Fraction(0))
+    mean_x = sum((a * b for a, b in zip(v, p, strict=True)), Fraction(0)) / weight
+    mean_y = sum((a * b for a, b in zip(v, q, strict=True)), Fraction(0)) / weight
+    sxx = sum((a * (b - mean_x) ** 2 for a, b in zip(v, p, strict=True)), Fraction(0))
+    sxy = sum((a * (b - mean_x) * (c - mean_y) for a, b, c in zip(v, p, q, strict=True)), Fraction(0))
+    slope = sxy / sxx if sxx else Fraction(0)
+    rest = sum(
+        (a * (c - mean_y - slope * (b - mean_x)) ** 2 for a, b, c in zip(v, p, q, strict=True)), Fraction(0)
+    )
+    return [float(value) for value in (weight, mean_x, mean_y, sxx, sxy, rest)]
+
+
+def random_data(m: int, offset: float, seed: int) -> tuple[Floats, Floats, Floats]:
+    rng = np.random.default_rng(seed)
+    x = offset + np.sort(rng.uniform(0.0, 1.0, m))
+    return x, np.sin(3.0 * x) + 1e-3 * rng.normal(size=m), rng.uniform(0.5, 2.0, m)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 40])
+def test_a_block_has_the_exact_statistics_far_from_the_origin(size: int) -> None:
+    # The means are rounded at 100; centred sums, and above all the small Q, must not feel it.
+    data = random_data(size + 2, 100.0, size)
+    block = cb.block_of(data, 1, size + 1)
+    exact = exact_block(*(a[1 : size + 1] for a in data))
+    np.testing.assert_allclose(block, exact, rtol=1e-11, atol=1e-28)
+    if size <= 2:
+        assert block[5] == 0.0
+    if size == 1:
+        assert block[3] == 0.0
+
+
+def test_the_zero_line_costs_the_weighted_squares() -> None:
+    data = random_data(20, 0.0, 0)
+    assert cb.zero_block(data, 7)[5] == pytest.approx(float((data[2] * data[1] ** 2)[:7].sum()), rel=1e-14)
+    assert cb.zero_block(data, 7)[0] == 0.0
+
+
+@pytest.mark.parametrize("size", [5, 9, 60])
+def test_adding_and_removing_an_end_point_restates_the_block(size: int) -> None:
+    data = random_data(size, 2.0, size)
+    whole, first, last = (
+        cb.block_of(data, 0, size),
+        cb.block_of(data, 0, size - 1),
+        cb.block_of(data, 1, size),
+    )
+    np.testing.assert_allclose(cb.block_with(data, first, 0, size, size - 1), whole, rtol=1e-12)
+    np.testing.assert_allclose(cb.block_with(data, last, 0, size, 0), whole, rtol=1e-12)
+    np.testing.assert_allclose(cb.block_without(data, whole, 0, size - 1, size - 1), first, rtol=1e-11)
+    np.testing.assert_allclose(cb.block_without(data, whole, 1, size, 0), last, rtol=1e-11)
+
+
+def test_removing_a_point_that_holds_the_block_does_not_cancel() -> None:
+    # Twenty points within 1e-6 and one at distance 1: S_xx falls by a factor of 1e12 when that one leaves.
+    x, y, w = random_data(21, 0.0, 3)
+    x[:20] *= 1e-6
+    x[20] = 1.0
+    block = cb.block_without((x, y, w), cb.block_of((x, y, w), 0, 21), 0, 20, 20)
+    np.testing.assert_allclose(block, exact_block(x[:20], y[:20], w[:20]), rtol=1e-11)
+
+
+def test_all_blocks_follow_the_knots() -> None:
+    data = random_data(12, 0.0, 4)
+    starts = np.array([2, 2, 7])
+    blocks = cb.all_blocks(data, starts, 1)
+    expected = [cb.block_of(data, a, b) for a, b in [(0, 2), (2, 2), (2, 7), (7, 12)]]
+    np.testing.assert_array_equal(blocks, np.array(expected))
+    np.testing.assert_array_equal(cb.all_blocks(data, starts, 0)[0], cb.zero_block(data, 2))
+    np.testing.assert_array_equal(cb.all_blocks(data, starts[:0], 1)[0], cb.block_of(data, 0, 12))

@@ -1,0 +1,105 @@
+"""The phases of a run: their order, their defining equations, and runs that do not get through them."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import shallowflow as sf
+from shallowflow.data import Dataset
+from shallowflow.data.generators import three_points
+from shallowflow.errors import InvalidInputError
+from shallowflow.landscape import alignment_threshold, least_squares
+from shallowflow.readings.phases import init_scale, phases
+
+DATA = three_points()
+START = sf.initialize.balanced(30, 2, init_scale=1e-4, seed=0)
+
+
+@pytest.fixture(scope="module")
+def flow() -> sf.Trajectory:
+    return sf.gradient_flow(START, DATA, until=60.0)
+
+
+def quantities(network: object) -> tuple[float, float]:
+    """Σ a_i² and ‖β* − Σ a_i w_i‖ over the neurons that start positive and active."""
+    assert isinstance(network, sf.ReLUNetwork)
+    chosen = (START.outer > 0) & np.any(START.inner @ DATA.inputs.T > 0, axis=1)
+    line = network.outer[chosen] @ network.inner[chosen]
+    gap = float(np.linalg.norm(least_squares(DATA).coefficients - line))
+    return float(np.sum(network.outer[chosen] ** 2)), gap
+
+
+def test_a_flow_goes_through_all_phases_at_the_times_that_define_them(flow: sf.Trajectory) -> None:
+    found = phases(flow, DATA, growth=0.2, fit=0.1)
+    assert [phase.name for phase in found] == ["1", "2a", "2b", "3"]
+    assert [phase.complete for phase in found] == [True, True, True, False]
+    assert found[0].start == 0.0
+    assert found[-1].end == 60.0
+    for before, after in pairwise(found):
+        assert before.end == after.start
+        assert after.length > 0
+    size = float(np.linalg.norm(least_squares(DATA).coefficients))
+    d_max = float(np.linalg.norm(DATA.targets @ DATA.inputs)) / 3
+    assert found[0].end == pytest.approx(-0.25 * np.log(init_scale(START)) / d_max, rel=1e-12)
+    assert quantities(flow(found[1].end))[0] == pytest.approx(0.2 * size, rel=1e-9)
+    assert quantities(flow(found[2].end))[1] == pytest.approx(0.1 * size, rel=1e-9)
+    for time in np.linspace(found[0].end, found[1].end, 50)[:-1]:
+        assert quantities(flow(float(time)))[0] < 0.2 * size
+
+
+def test_descent_sees_the_same_times_between_its_records(flow: sf.Trajectory) -> None:
+    descent = sf.gradient_descent(START, DATA, step=0.01, steps=6_000, record=sf.Record.every(20))
+    for one, other in zip(phases(flow, DATA), phases(descent, DATA), strict=True):
+        assert one.end == pytest.approx(other.end, rel=0.02)
+
+
+def test_the_output_factor_and_the_speed_rescale_time(flow: sf.Trajectory) -> None:
+    scaled = sf.ReLUNetwork(2.0 * START.inner, 2.0 * START.outer, scale=0.25)
+    assert init_scale(scaled) == pytest.approx(init_scale(START))
+    run = sf.gradient_flow(scaled, DATA, until=120.0, speed=2.0)
+    for one, other in zip(phases(flow, DATA), phases(run, DATA, speed=2.0), strict=True):
+        assert other.end == pytest.approx(2.0 * one.end, rel=1e-4)
+
+
+def test_a_short_run_ends_in_an_early_phase() -> None:
+    run = sf.gradient_flow(START, DATA, until=8.0)
+    found = phases(run, DATA)
+    assert [(phase.name, phase.complete) for phase in found] == [("1", True), ("2a", False)]
+    (only,) = phases(sf.gradient_flow(START, DATA, until=1.0), DATA)
+    assert not only.complete
+    assert only.length == pytest.approx(1.0)
+
+
+def test_a_run_without_networks_on_the_way_knows_only_its_ends() -> None:
+    record = sf.Record.every(100, networks=False)
+    run = sf.gradient_descent(START, DATA, step=0.02, steps=3_000, record=record)
+    found = phases(run, DATA)
+    assert found[1].end == pytest.approx(60.0)
+
+
+def test_a_large_start_has_no_alignment_phase() -> None:
+    network = sf.initialize.balanced(10, 2, init_scale=2.0, seed=0)
+    found = phases(sf.gradient_flow(network, DATA, until=1.0), DATA)
+    assert found[0].length == 0.0
+    assert alignment_threshold(DATA).time(init_scale(network)) == 0.0
+
+
+def test_bad_input_is_refused(flow: sf.Trajectory) -> None:
+    with pytest.raises(InvalidInputError, match="least-squares estimator is zero"):
+        phases(flow, Dataset(DATA.inputs, np.zeros(3)))
+    with pytest.raises(InvalidInputError, match="growth"):
+        phases(flow, DATA, growth=0.0)
+    knots = sf.gradient_flow(sf.KnotNetwork([0.0], [1.0]), Dataset([[0.0], [1.0]], [0.0, 1.0]), until=0.1)
+    with pytest.raises(InvalidInputError, match="trajectory: must be a ReLUNetwork"):
+        phases(knots, DATA)
+
+
+def test_wrong_types_are_refused() -> None:
+    run = sf.gradient_flow(sf.initialize.balanced(3, 2, seed=0), three_points(), until=0.1)
+    with pytest.raises(InvalidInputError, match="trajectory: must be a Trajectory, got 'run'"):
+        phases("run", three_points())  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match="dataset: must be a Dataset, got None"):
+        phases(run, None)  # type: ignore[arg-type]
