@@ -132,7 +132,8 @@ def text_files() -> list[Path]:
     ]
     inside = [path for folder in folders for path in folder.rglob("*") if "_build" not in path.parts]
     suffixes = {".py", ".md", ".toml", ".bib", ".txt", ".csv", ".json", ".html", ".yml", ""}
-    return sorted(p for p in (*ROOT.glob("*"), *inside) if p.is_file() and p.suffix in suffixes)
+    files = (p for p in (*ROOT.glob("*"), *inside) if p.is_file() and p.suffix in suffixes)
+    return sorted(p for p in files if p.name != ".git")  # a file in a second work tree
 
 
 def test_no_file_names_a_place_on_somebodys_machine() -> None:

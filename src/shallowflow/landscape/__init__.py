@@ -1,83 +1,8 @@
-"""Theory without a clock: functions of a network and a data set."""
+"""Theory without a clock: functions of a network and a data set. Every name is imported on first use."""
 
-from shallowflow.landscape.aligned import NeuronAlignment, neuron_alignment
-from shallowflow.landscape.alignment import (
-    AlignmentThreshold,
-    Pull,
-    alignment_threshold,
-    minimal_subgradient,
-    pull,
-)
-from shallowflow.landscape.balance import Balance, Nature, balance, nature
-from shallowflow.landscape.blocks import Blocks, blocks
-from shallowflow.landscape.cones import Cone, Cones, cell_bound, cones, face_bound
-from shallowflow.landscape.extremal import ExtremalVector, ExtremalVectors, extremal_vectors
-from shallowflow.landscape.first_activation import (
-    activation_probability,
-    correctly_activated,
-    extinction_time,
-    fair_activation_probability,
-    lemma_5_widths,
-    sampled_probability,
-    sufficient_width,
-)
-from shallowflow.landscape.fully_trained import fully_trained, to_knots
-from shallowflow.landscape.interaction import Interaction, gaussian_dimension, interaction
-from shallowflow.landscape.last_piece import fate_of_last_piece
-from shallowflow.landscape.least_squares import LeastSquares, least_squares
-from shallowflow.landscape.local_pl import PLBounds, average_pl, energies, local_pl, pl_bounds
-from shallowflow.landscape.merged import MergedNeurons, merged_neurons
-from shallowflow.landscape.min_norm import (
-    HALVING_RATIO,
-    min_norm_interpolator,
-    min_squared_norm,
-    norm_constant,
-    squared_norm,
-)
-from shallowflow.landscape.orthonormal import (
-    MaskReport,
-    mask_failure_bound,
-    mask_matrix,
-    mask_of,
-    mask_report,
-    orthonormality,
-)
-from shallowflow.landscape.plateau import (
-    ExitCondition,
-    RateBounds,
-    exit_condition,
-    plateau_level,
-    projected_residual,
-    rate_bounds,
-    rate_matrix,
-)
-from shallowflow.landscape.population import (
-    best_outer,
-    feature_gram,
-    feature_moments,
-    population_gradient,
-    separation,
-    well_separated,
-)
-from shallowflow.landscape.population_loss import population_loss
-from shallowflow.landscape.spurious import SpuriousConditions, spurious_conditions
-from shallowflow.landscape.stationarity import (
-    RegressionLines,
-    Stationarity,
-    Trap,
-    regression_lines,
-    stationarity,
-    trap,
-)
-from shallowflow.landscape.step_class import (
-    Goodness,
-    StepClass,
-    covered_error,
-    goodness,
-    jump_distances,
-    step_class,
-)
-from shallowflow.landscape.subgradient import minimal_gates
+from typing import TYPE_CHECKING
+
+from shallowflow.lazy import attach
 
 __all__ = [
     "HALVING_RATIO",
@@ -164,3 +89,172 @@ __all__ = [
     "trap",
     "well_separated",
 ]
+
+_NAMES = {
+    "HALVING_RATIO": "shallowflow.landscape.min_norm",
+    "AlignmentThreshold": "shallowflow.landscape.alignment",
+    "Balance": "shallowflow.landscape.balance",
+    "Blocks": "shallowflow.landscape.blocks",
+    "Cone": "shallowflow.landscape.cones",
+    "Cones": "shallowflow.landscape.cones",
+    "ExitCondition": "shallowflow.landscape.plateau",
+    "ExtremalVector": "shallowflow.landscape.extremal",
+    "ExtremalVectors": "shallowflow.landscape.extremal",
+    "Goodness": "shallowflow.landscape.step_class",
+    "Interaction": "shallowflow.landscape.interaction",
+    "LeastSquares": "shallowflow.landscape.least_squares",
+    "MaskReport": "shallowflow.landscape.orthonormal",
+    "MergedNeurons": "shallowflow.landscape.merged",
+    "Nature": "shallowflow.landscape.balance",
+    "NeuronAlignment": "shallowflow.landscape.aligned",
+    "PLBounds": "shallowflow.landscape.local_pl",
+    "Pull": "shallowflow.landscape.alignment",
+    "RateBounds": "shallowflow.landscape.plateau",
+    "RegressionLines": "shallowflow.landscape.stationarity",
+    "SpuriousConditions": "shallowflow.landscape.spurious",
+    "Stationarity": "shallowflow.landscape.stationarity",
+    "StepClass": "shallowflow.landscape.step_class",
+    "Trap": "shallowflow.landscape.stationarity",
+    "activation_probability": "shallowflow.landscape.first_activation",
+    "alignment_threshold": "shallowflow.landscape.alignment",
+    "average_pl": "shallowflow.landscape.local_pl",
+    "balance": "shallowflow.landscape.balance",
+    "best_outer": "shallowflow.landscape.population",
+    "blocks": "shallowflow.landscape.blocks",
+    "cell_bound": "shallowflow.landscape.cones",
+    "cones": "shallowflow.landscape.cones",
+    "correctly_activated": "shallowflow.landscape.first_activation",
+    "covered_error": "shallowflow.landscape.step_class",
+    "energies": "shallowflow.landscape.local_pl",
+    "exit_condition": "shallowflow.landscape.plateau",
+    "extinction_time": "shallowflow.landscape.first_activation",
+    "extremal_vectors": "shallowflow.landscape.extremal",
+    "face_bound": "shallowflow.landscape.cones",
+    "fair_activation_probability": "shallowflow.landscape.first_activation",
+    "fate_of_last_piece": "shallowflow.landscape.last_piece",
+    "feature_gram": "shallowflow.landscape.population",
+    "feature_moments": "shallowflow.landscape.population",
+    "fully_trained": "shallowflow.landscape.fully_trained",
+    "gaussian_dimension": "shallowflow.landscape.interaction",
+    "goodness": "shallowflow.landscape.step_class",
+    "interaction": "shallowflow.landscape.interaction",
+    "jump_distances": "shallowflow.landscape.step_class",
+    "least_squares": "shallowflow.landscape.least_squares",
+    "lemma_5_widths": "shallowflow.landscape.first_activation",
+    "local_pl": "shallowflow.landscape.local_pl",
+    "mask_failure_bound": "shallowflow.landscape.orthonormal",
+    "mask_matrix": "shallowflow.landscape.orthonormal",
+    "mask_of": "shallowflow.landscape.orthonormal",
+    "mask_report": "shallowflow.landscape.orthonormal",
+    "merged_neurons": "shallowflow.landscape.merged",
+    "min_norm_interpolator": "shallowflow.landscape.min_norm",
+    "min_squared_norm": "shallowflow.landscape.min_norm",
+    "minimal_gates": "shallowflow.landscape.subgradient",
+    "minimal_subgradient": "shallowflow.landscape.alignment",
+    "nature": "shallowflow.landscape.balance",
+    "neuron_alignment": "shallowflow.landscape.aligned",
+    "norm_constant": "shallowflow.landscape.min_norm",
+    "orthonormality": "shallowflow.landscape.orthonormal",
+    "pl_bounds": "shallowflow.landscape.local_pl",
+    "plateau_level": "shallowflow.landscape.plateau",
+    "population_gradient": "shallowflow.landscape.population",
+    "population_loss": "shallowflow.landscape.population_loss",
+    "projected_residual": "shallowflow.landscape.plateau",
+    "pull": "shallowflow.landscape.alignment",
+    "rate_bounds": "shallowflow.landscape.plateau",
+    "rate_matrix": "shallowflow.landscape.plateau",
+    "regression_lines": "shallowflow.landscape.stationarity",
+    "sampled_probability": "shallowflow.landscape.first_activation",
+    "separation": "shallowflow.landscape.population",
+    "spurious_conditions": "shallowflow.landscape.spurious",
+    "squared_norm": "shallowflow.landscape.min_norm",
+    "stationarity": "shallowflow.landscape.stationarity",
+    "step_class": "shallowflow.landscape.step_class",
+    "sufficient_width": "shallowflow.landscape.first_activation",
+    "to_knots": "shallowflow.landscape.fully_trained",
+    "trap": "shallowflow.landscape.stationarity",
+    "well_separated": "shallowflow.landscape.population",
+}
+"""Public names, and the modules they come from."""
+
+if TYPE_CHECKING:
+    from shallowflow.landscape.aligned import NeuronAlignment, neuron_alignment
+    from shallowflow.landscape.alignment import (
+        AlignmentThreshold,
+        Pull,
+        alignment_threshold,
+        minimal_subgradient,
+        pull,
+    )
+    from shallowflow.landscape.balance import Balance, Nature, balance, nature
+    from shallowflow.landscape.blocks import Blocks, blocks
+    from shallowflow.landscape.cones import Cone, Cones, cell_bound, cones, face_bound
+    from shallowflow.landscape.extremal import ExtremalVector, ExtremalVectors, extremal_vectors
+    from shallowflow.landscape.first_activation import (
+        activation_probability,
+        correctly_activated,
+        extinction_time,
+        fair_activation_probability,
+        lemma_5_widths,
+        sampled_probability,
+        sufficient_width,
+    )
+    from shallowflow.landscape.fully_trained import fully_trained, to_knots
+    from shallowflow.landscape.interaction import Interaction, gaussian_dimension, interaction
+    from shallowflow.landscape.last_piece import fate_of_last_piece
+    from shallowflow.landscape.least_squares import LeastSquares, least_squares
+    from shallowflow.landscape.local_pl import PLBounds, average_pl, energies, local_pl, pl_bounds
+    from shallowflow.landscape.merged import MergedNeurons, merged_neurons
+    from shallowflow.landscape.min_norm import (
+        HALVING_RATIO,
+        min_norm_interpolator,
+        min_squared_norm,
+        norm_constant,
+        squared_norm,
+    )
+    from shallowflow.landscape.orthonormal import (
+        MaskReport,
+        mask_failure_bound,
+        mask_matrix,
+        mask_of,
+        mask_report,
+        orthonormality,
+    )
+    from shallowflow.landscape.plateau import (
+        ExitCondition,
+        RateBounds,
+        exit_condition,
+        plateau_level,
+        projected_residual,
+        rate_bounds,
+        rate_matrix,
+    )
+    from shallowflow.landscape.population import (
+        best_outer,
+        feature_gram,
+        feature_moments,
+        population_gradient,
+        separation,
+        well_separated,
+    )
+    from shallowflow.landscape.population_loss import population_loss
+    from shallowflow.landscape.spurious import SpuriousConditions, spurious_conditions
+    from shallowflow.landscape.stationarity import (
+        RegressionLines,
+        Stationarity,
+        Trap,
+        regression_lines,
+        stationarity,
+        trap,
+    )
+    from shallowflow.landscape.step_class import (
+        Goodness,
+        StepClass,
+        covered_error,
+        goodness,
+        jump_distances,
+        step_class,
+    )
+    from shallowflow.landscape.subgradient import minimal_gates
+else:
+    __getattr__, __dir__ = attach(__name__, _NAMES)
