@@ -13,7 +13,7 @@ PACKAGES := { n=0; while read -r word name _; do case "$$word $$name" in \
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test lint types contract docs unit test-slow test-install test-processors bench venv clean
+.PHONY: demo test lint types contract docs unit test-slow coverage test-install test-processors bench venv clean
 
 demo: venv
 	$(BIN)/shallowflow reproduce --demo --out demo
@@ -48,6 +48,11 @@ unit: venv
 
 test-slow: venv
 	$(BIN)/pytest -m slow
+
+# Not part of the tests: which lines and branches they run. Compiled functions count as missed.
+coverage: venv
+	$(BIN)/pytest -n 2 -m "not slow" --cov --cov-report=term --cov-report=html
+	@echo "htmlcov/index.html"
 
 # What a user gets: the package and its dependencies in an environment of its own, nothing else on the PATH.
 USER_BIN := $(CURDIR)/.venv/user/bin

@@ -37,6 +37,8 @@ HEAVY = (
     *("sklearn", "numba", "xarray", "scipy.integrate"),
 )
 MAX_LINES = 400
+NOT_OURS = {".git", ".coverage"}
+"""Files that tools write: Git in a second work tree, `make coverage`."""
 EMPTY_NAMES = {"utils", "misc", "common", "helpers"}
 
 
@@ -132,7 +134,8 @@ def text_files() -> list[Path]:
     ]
     inside = [path for folder in folders for path in folder.rglob("*") if "_build" not in path.parts]
     suffixes = {".py", ".md", ".toml", ".bib", ".txt", ".csv", ".json", ".html", ".yml", ""}
-    return sorted(p for p in (*ROOT.glob("*"), *inside) if p.is_file() and p.suffix in suffixes)
+    files = (p for p in (*ROOT.glob("*"), *inside) if p.is_file() and p.suffix in suffixes)
+    return sorted(p for p in files if p.name not in NOT_OURS)
 
 
 def test_no_file_names_a_place_on_somebodys_machine() -> None:
@@ -148,3 +151,14 @@ def test_no_file_names_a_place_on_somebodys_machine() -> None:
         if machine.search(line)
     ]
     assert found == []
+
+
+def test_the_hooks_run_the_quick_checks_and_fetch_nothing() -> None:
+    hooks = (ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8")
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert re.findall(r"repo: (.*)", hooks) == ["local"]
+    assert set(re.findall(r"language: (.*)", hooks)) == {"system"}
+    entries = [entry.split(" --force-exclude")[0] for entry in re.findall(r"entry: (.*)", hooks)]
+    targets = re.findall(r"^(?:lint|types|contract): venv\n((?:\t.*\n)+)", makefile, re.MULTILINE)
+    checks = [line.strip() for lines in targets for line in lines.splitlines()]
+    assert entries == [check.replace("$(BIN)", ".venv/bin").removesuffix(" .") for check in checks]

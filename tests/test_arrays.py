@@ -15,8 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shallowflow.arrays import (
+    Choices,
     Floats,
     FrozenArrays,
+    Seed,
     count,
     frozen,
     generator,
@@ -28,11 +30,12 @@ from shallowflow.arrays import (
     positive,
     real,
     same_length,
+    seed_sequence,
     shown,
     unit_interval,
     vector,
 )
-from shallowflow.errors import InvalidInputError, ShallowflowError
+from shallowflow.errors import InvalidInputError, ShallowflowError, UnknownNameError, did_you_mean
 
 REFUSED_ARRAYS: list[tuple[Any, int, str]] = [
     ([1.0, np.nan], 1, r"^x: entries must be finite, got nan at index \(1,\)$"),
@@ -142,7 +145,14 @@ def test_frozen_takes_the_scalars_that_arithmetic_on_0d_arrays_returns() -> None
         (count, 2.0, r"^x: must be an integer, got 2\.0$"),
         (count, False, r"^x: must be an integer, got False$"),
         (generator, -1, r"^x: must be >= 0, got -1$"),
-        (generator, None, r"^x: must be an integer, got None$"),
+        (
+            generator,
+            1.0,
+            r"^x: must be None, an integer >= 0, a numpy SeedSequence or a numpy Generator, got 1\.0$",
+        ),
+        (generator, True, r"^x: must be None, an integer >= 0, .*, got True$"),
+        (seed_sequence, np.int64(-2), r"^x: must be >= 0, got -2$"),
+        (seed_sequence, [1, 2], r"^x: must be None, an integer >= 0, .*, got \[1, 2\]$"),
     ],
 )
 def test_scalars_are_refused_with_name_rule_and_value(
@@ -179,10 +189,70 @@ def test_one_of_lists_the_words(value: object) -> None:
         one_of(value, "word", ("a", "b"))
 
 
-def test_generator_takes_seeds_and_generators() -> None:
-    rng = np.random.default_rng(5)
+@pytest.mark.parametrize(
+    ("value", "allowed", "meant"),
+    [
+        ("denes", ("auto", "dense", "sweep"), "dense"),
+        ("Dense", ("auto", "dense"), "dense"),
+        ("SWEEP", ("auto", "sweep"), "sweep"),
+        ("balanse", ("Balance", "balance"), "balance"),
+        ("fig2", ("plateau/fig2", "incremental/fig2", "plateau/fig3"), "plateau/fig2 or incremental/fig2"),
+        ("b/fgi3", ("a/fig2", "b/fig2", "b/fig3"), "b/fig3"),
+    ],
+)
+def test_one_of_offers_the_word_that_was_meant(value: str, allowed: tuple[str, ...], meant: str) -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        one_of(value, "word", allowed)
+    expected = f"word: must be one of {', '.join(allowed)}; got {value!r}; did you mean {meant}?"
+    assert str(caught.value) == expected
+
+
+@pytest.mark.parametrize("value", ["magic", "", "x" * 1000, None, 3])
+def test_nothing_is_offered_for_what_resembles_nothing(value: object) -> None:
+    assert did_you_mean(value, ("auto", "dense")) == ""
+    assert did_you_mean(value, ()) == ""
+
+
+def test_a_table_of_choices_offers_the_name_that_was_meant() -> None:
+    table = Choices("engine", {"auto": 1, "dense": 2})
+    assert (table["auto"], table.get("magic"), "magic" in table, list(table)) == (
+        1,
+        None,
+        False,
+        ["auto", "dense"],
+    )
+    for kind in (InvalidInputError, KeyError):
+        with pytest.raises(kind) as caught:
+            table["denes"]
+        assert str(caught.value) == "engine: must be one of auto, dense; got 'denes'; did you mean dense?"
+    for copied in COPIES:
+        with pytest.raises(InvalidInputError, match=r"^engine: "):
+            copied(table)["magic"]
+
+
+@pytest.mark.parametrize("seed", [5, np.uint8(5), np.random.SeedSequence(5), np.random.default_rng(5)])
+def test_every_seed_gives_the_numbers_of_its_integer(seed: Seed) -> None:
+    assert generator(seed).random() == np.random.default_rng(5).random()
+
+
+def test_generators_advance_and_sequences_do_not() -> None:
+    rng, sequence = np.random.default_rng(5), np.random.SeedSequence(5)
     assert generator(rng) is rng
-    assert generator(5).random() == np.random.default_rng(5).random()
+    assert generator(sequence).random() == generator(sequence).random()
+    assert generator(None).random() != generator(None).random()
+    assert generator(10**40).random() == np.random.default_rng(10**40).random()
+
+
+def test_the_sequence_of_a_generator_depends_on_its_state_and_leaves_it_alone() -> None:
+    rng = np.random.default_rng(5)
+    first, again = seed_sequence(rng), seed_sequence(rng)
+    np.testing.assert_array_equal(first.generate_state(4), again.generate_state(4))
+    assert rng.random() == np.random.default_rng(5).random()
+    assert np.any(first.generate_state(4) != seed_sequence(rng).generate_state(4))
+    sequence = np.random.SeedSequence(5)
+    assert seed_sequence(sequence) is sequence
+    assert seed_sequence(5).entropy == 5
+    assert seed_sequence(None).entropy != seed_sequence(None).entropy
 
 
 @settings(deadline=None, derandomize=True, max_examples=50)
@@ -202,6 +272,7 @@ def test_shown_summarises_arrays() -> None:
 def test_errors_are_value_errors_with_one_base() -> None:
     assert issubclass(InvalidInputError, ShallowflowError)
     assert issubclass(InvalidInputError, ValueError)
+    assert issubclass(UnknownNameError, InvalidInputError)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

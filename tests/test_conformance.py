@@ -264,7 +264,21 @@ def test_every_initialisation_is_decided_by_its_seed(name: str) -> None:
     assert not any(values.flags.writeable for values in network.parameters.values())
     assert initialise(**arguments, seed=0) == network
     assert initialise(**arguments, seed=np.random.default_rng(0)) == network
+    assert initialise(**arguments, seed=np.random.SeedSequence(0)) == network
     assert initialise(**arguments, seed=1) != network
+    assert initialise(**arguments, seed=None) != initialise(**arguments, seed=None)
+
+
+def test_every_seed_is_one_of_the_same_kinds() -> None:
+    public = [getattr(package, name) for package in (sf, sf.landscape) for name in package.__all__]
+    functions = [*public, *INITIALISATIONS.values(), *GENERATORS.values(), *CERTIFICATES.values()]
+    seeded = {
+        function.__name__: inspect.signature(function).parameters["seed"].annotation
+        for function in functions
+        if inspect.isfunction(function) and "seed" in inspect.signature(function).parameters
+    }
+    assert {"stochastic_descent", "extremal_vectors", "balanced", "curve", "lemma_10"} <= set(seeded)
+    assert {name: kind for name, kind in seeded.items() if kind != "Seed"} == {}
 
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS.values(), ids=EXPERIMENTS)

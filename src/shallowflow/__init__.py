@@ -1,45 +1,11 @@
-"""See, predict and escape the training dynamics of two-layer neural networks."""
+"""See, predict and escape the training dynamics of two-layer neural networks.
 
-from types import ModuleType
+Every name is imported on first use: `import shallowflow` itself loads next to nothing.
+"""
+
 from typing import TYPE_CHECKING
 
-from shallowflow import certificates, data, experiments, landscape, studies
-from shallowflow.certificates import certify
-from shallowflow.data import Additive, Dataset, PiecewiseAffine, PiecewiseConstant
-from shallowflow.dynamics.adam import adam
-from shallowflow.dynamics.alternating import alternating_least_squares
-from shallowflow.dynamics.anls import active_neuron_least_squares
-from shallowflow.dynamics.descent import gradient_descent
-from shallowflow.dynamics.flow import gradient_flow
-from shallowflow.dynamics.limits.saddle_to_saddle import SaddleToSaddle, saddle_to_saddle
-from shallowflow.dynamics.limits.two_timescale import hitting_times, two_timescale_limit
-from shallowflow.dynamics.outcome import Event, Outcome
-from shallowflow.dynamics.outer_weights import least_squares_outer
-from shallowflow.dynamics.population import population_flow
-from shallowflow.dynamics.record import Record
-from shallowflow.dynamics.stochastic import stochastic_descent
-from shallowflow.dynamics.trajectory import Trajectory
-from shallowflow.errors import FileFormatError, InvalidInputError, ShallowflowError, StoreError
-from shallowflow.experiments import reproduce
-from shallowflow.models import (
-    AdditiveStepNetwork,
-    CubicStep,
-    KnotNetwork,
-    LeakyReLU,
-    LogisticLoss,
-    LogScaledNetwork,
-    NormLoss,
-    ReLUNetwork,
-    SquareLoss,
-    StepNetwork,
-    initialize,
-)
-from shallowflow.readings.jumps import Jumps, jumps
-from shallowflow.readings.phases import phases
-from shallowflow.readings.stages import stages
-
-if TYPE_CHECKING:
-    from shallowflow import estimators
+from shallowflow.lazy import attach
 
 __all__ = [
     "Additive",
@@ -91,16 +57,97 @@ __all__ = [
     "two_timescale_limit",
 ]
 
+_NAMES = {
+    "Additive": "shallowflow.data",
+    "AdditiveStepNetwork": "shallowflow.models",
+    "CubicStep": "shallowflow.models",
+    "Dataset": "shallowflow.data",
+    "Event": "shallowflow.dynamics.outcome",
+    "FileFormatError": "shallowflow.errors",
+    "InvalidInputError": "shallowflow.errors",
+    "Jumps": "shallowflow.readings.jumps",
+    "KnotNetwork": "shallowflow.models",
+    "LeakyReLU": "shallowflow.models",
+    "LogScaledNetwork": "shallowflow.models",
+    "LogisticLoss": "shallowflow.models",
+    "NormLoss": "shallowflow.models",
+    "Outcome": "shallowflow.dynamics.outcome",
+    "PiecewiseAffine": "shallowflow.data",
+    "PiecewiseConstant": "shallowflow.data",
+    "ReLUNetwork": "shallowflow.models",
+    "Record": "shallowflow.dynamics.record",
+    "SaddleToSaddle": "shallowflow.dynamics.limits.saddle_to_saddle",
+    "ShallowflowError": "shallowflow.errors",
+    "SquareLoss": "shallowflow.models",
+    "StepNetwork": "shallowflow.models",
+    "StoreError": "shallowflow.errors",
+    "Trajectory": "shallowflow.dynamics.trajectory",
+    "__version__": "shallowflow.version",
+    "active_neuron_least_squares": "shallowflow.dynamics.anls",
+    "adam": "shallowflow.dynamics.adam",
+    "alternating_least_squares": "shallowflow.dynamics.alternating",
+    "certify": "shallowflow.certificates",
+    "gradient_descent": "shallowflow.dynamics.descent",
+    "gradient_flow": "shallowflow.dynamics.flow",
+    "hitting_times": "shallowflow.dynamics.limits.two_timescale",
+    "jumps": "shallowflow.readings.jumps",
+    "least_squares_outer": "shallowflow.dynamics.outer_weights",
+    "phases": "shallowflow.readings.phases",
+    "population_flow": "shallowflow.dynamics.population",
+    "reproduce": "shallowflow.experiments",
+    "saddle_to_saddle": "shallowflow.dynamics.limits.saddle_to_saddle",
+    "stages": "shallowflow.readings.stages",
+    "stochastic_descent": "shallowflow.dynamics.stochastic",
+    "two_timescale_limit": "shallowflow.dynamics.limits.two_timescale",
+}
+"""Public names, and the modules they come from."""
 
-def __dir__() -> list[str]:
-    """List the public names, with the modules that are imported on first use."""
-    return sorted({*globals(), *__all__})
+_MODULES = {
+    "certificates": "shallowflow.certificates",
+    "data": "shallowflow.data",
+    "estimators": "shallowflow.estimators",
+    "experiments": "shallowflow.experiments",
+    "initialize": "shallowflow.models.initialize",
+    "landscape": "shallowflow.landscape",
+    "studies": "shallowflow.studies",
+}
+"""Public modules."""
 
-
-def __getattr__(name: str) -> ModuleType:
-    """Import `shallowflow.estimators` on first use: scikit-learn alone takes most of a second."""
-    if name == "estimators":
-        import shallowflow.estimators as loaded
-
-        return loaded
-    raise AttributeError(f"module 'shallowflow' has no attribute {name!r}")
+if TYPE_CHECKING:
+    from shallowflow import certificates, data, estimators, experiments, landscape, studies
+    from shallowflow.certificates import certify
+    from shallowflow.data import Additive, Dataset, PiecewiseAffine, PiecewiseConstant
+    from shallowflow.dynamics.adam import adam
+    from shallowflow.dynamics.alternating import alternating_least_squares
+    from shallowflow.dynamics.anls import active_neuron_least_squares
+    from shallowflow.dynamics.descent import gradient_descent
+    from shallowflow.dynamics.flow import gradient_flow
+    from shallowflow.dynamics.limits.saddle_to_saddle import SaddleToSaddle, saddle_to_saddle
+    from shallowflow.dynamics.limits.two_timescale import hitting_times, two_timescale_limit
+    from shallowflow.dynamics.outcome import Event, Outcome
+    from shallowflow.dynamics.outer_weights import least_squares_outer
+    from shallowflow.dynamics.population import population_flow
+    from shallowflow.dynamics.record import Record
+    from shallowflow.dynamics.stochastic import stochastic_descent
+    from shallowflow.dynamics.trajectory import Trajectory
+    from shallowflow.errors import FileFormatError, InvalidInputError, ShallowflowError, StoreError
+    from shallowflow.experiments import reproduce
+    from shallowflow.models import (
+        AdditiveStepNetwork,
+        CubicStep,
+        KnotNetwork,
+        LeakyReLU,
+        LogisticLoss,
+        LogScaledNetwork,
+        NormLoss,
+        ReLUNetwork,
+        SquareLoss,
+        StepNetwork,
+        initialize,
+    )
+    from shallowflow.readings.jumps import Jumps, jumps
+    from shallowflow.readings.phases import phases
+    from shallowflow.readings.stages import stages
+    from shallowflow.version import __version__ as __version__
+else:
+    __getattr__, __dir__ = attach(__name__, _NAMES, _MODULES)

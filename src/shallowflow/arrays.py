@@ -6,20 +6,25 @@ checked again. A message names the argument, the rule and the value received.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import copy
+from collections.abc import Iterable, Mapping
 from math import isfinite
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from shallowflow.errors import InvalidInputError
+from shallowflow.errors import InvalidInputError, UnknownNameError, did_you_mean
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
-Seed = int | np.random.Generator
+Seed = None | int | np.random.SeedSequence | np.random.Generator
+"""Where randomness comes from: None is fresh entropy, different every time."""
 Array = TypeVar("Array", Floats, Ints, Bools)
+Value = TypeVar("Value")
+SEED_WORDS = 4
+"""Words of 32 bits that a generator gives for a stream of its own."""
 
 
 def shown(value: object, limit: int = 80) -> str:
@@ -197,12 +202,44 @@ def one_of(value: object, name: str, allowed: Iterable[str]) -> str:
     """Return `value` if it is one of the allowed words."""
     words = tuple(allowed)
     if not isinstance(value, str) or value not in words:
-        raise InvalidInputError(f"{name}: must be one of {', '.join(words)}; got {shown(value)}")
+        raise InvalidInputError(_not_among(value, name, words))
     return value
 
 
+def _not_among(value: object, name: str, words: tuple[str, ...]) -> str:
+    return f"{name}: must be one of {', '.join(words)}; got {shown(value)}{did_you_mean(value, words)}"
+
+
+class Choices(dict[str, Value]):
+    """A table of choices by name. A name that is not in it is refused with those that are."""
+
+    def __init__(self, what: str, entries: Mapping[str, Value]) -> None:
+        super().__init__(entries)
+        self._what = what
+
+    def __missing__(self, name: object) -> NoReturn:
+        raise UnknownNameError(_not_among(name, self._what, tuple(self)))
+
+
 def generator(seed: Seed, name: str = "seed") -> np.random.Generator:
-    """Return a random generator from an integer seed, or the generator itself."""
+    """Return a random generator made from a seed; a generator is returned itself, and advances with use."""
     if isinstance(seed, np.random.Generator):
         return seed
-    return np.random.default_rng(count(seed, name, at_least=0))
+    return np.random.default_rng(seed_sequence(seed, name))
+
+
+def seed_sequence(seed: Seed, name: str = "seed") -> np.random.SeedSequence:
+    """Return the seed of a run's own stream; a generator is copied, so that it does not advance."""
+    if isinstance(seed, np.random.SeedSequence):
+        return seed
+    if seed is None:
+        return np.random.SeedSequence()
+    if isinstance(seed, np.random.Generator):
+        words = copy.deepcopy(seed).integers(2**32, size=SEED_WORDS)
+        return np.random.SeedSequence([int(word) for word in words])
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer):
+        rule = "must be None, an integer >= 0, a numpy SeedSequence or a numpy Generator"
+        raise InvalidInputError(f"{name}: {rule}, got {shown(seed)}")
+    if seed < 0:
+        raise InvalidInputError(f"{name}: must be >= 0, got {seed}")
+    return np.random.SeedSequence(int(seed))

@@ -27,6 +27,7 @@ from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.errors import InvalidInputError, ShallowflowError
 from shallowflow.experiments import DEMO, EXPERIMENTS
 from shallowflow.models import LogisticLoss, Loss, Network, SquareLoss, initialize
+from shallowflow.version import __version__
 
 SCALED = ("balanced", "dominated", "gaussian")
 INITIALISATIONS = {"relu": (*SCALED, "asymmetric", "grouped"), "knots": ("he_knots",)}
@@ -99,7 +100,7 @@ def _fail(message: str) -> NoReturn:
 @click.group(
     cls=Program, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]}
 )
-@click.version_option(package_name="shallowflow", message="%(prog)s %(version)s")
+@click.version_option(__version__, message="%(prog)s %(version)s")
 @click.pass_context
 def main(ctx: click.Context) -> None:
     """See, predict and escape the training dynamics of two-layer neural networks.

@@ -65,6 +65,26 @@ def test_unknown_theorems_are_answered_with_the_list() -> None:
     assert all(name in str(error.value) for name in CERTIFICATES)
 
 
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("plateau/theorme-3.1", "plateau/theorem-3.1"),
+        ("Plateau/Lemma-3.4", "plateau/lemma-3.4"),
+        ("corolary-1", "weak_interaction/corollary-1"),
+    ],
+)
+def test_a_mistyped_theorem_is_answered_with_what_was_meant(typed: str, meant: str) -> None:
+    with pytest.raises(InvalidInputError, match=rf"; got '{typed}'; did you mean {meant}\?$"):
+        certify(typed)
+
+
+def test_a_theorem_without_its_paper_is_answered_with_those_of_every_paper() -> None:
+    with pytest.raises(InvalidInputError) as error:
+        certify("theorme2")
+    named = " or ".join(name for name in CERTIFICATES if name.endswith("/theorem-2"))
+    assert str(error.value).endswith(f"; got 'theorme2'; did you mean {named}?")
+
+
 def test_missing_and_wrong_arguments_are_named() -> None:
     data, network = three_points(), sf.initialize.balanced(3, 2, seed=0)
     with pytest.raises(InvalidInputError, match=r"theorem-1: .*'dataset'; it takes \(network, data"):

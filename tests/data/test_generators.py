@@ -77,14 +77,25 @@ def test_every_generator_builds_and_reproduces(name: str, arguments: dict[str, A
     assert dataset == make(**arguments, seed=0)
     rng = np.random.default_rng(0)
     assert dataset == make(**arguments, seed=rng)
+    assert dataset == make(**arguments, seed=np.random.SeedSequence(0))
     deterministic = (
         name == "curve" and arguments.get("sampling", "grid") == "grid" and "noise" not in arguments
     )
     assert (make(**arguments, seed=1) == dataset) is deterministic
+    assert (make(**arguments, seed=None) == dataset) is deterministic
     if not deterministic:
         assert make(**arguments, seed=rng) != dataset
     with pytest.raises(InvalidInputError, match=r"^seed: must be >= 0, got -1$"):
         make(**arguments, seed=-1)
+
+
+def test_a_mistyped_name_is_answered_with_what_was_meant() -> None:
+    with pytest.raises(
+        InvalidInputError, match=r"^generator: must be one of three_.*; did you mean three_points\?$"
+    ):
+        GENERATORS["tree_points"]
+    with pytest.raises(InvalidInputError, match=r"^name: .*; got 'sin_5p'; did you mean sin_5pi\?$"):
+        curve("sin_5p")
 
 
 def test_three_points_are_those_of_the_paper() -> None:

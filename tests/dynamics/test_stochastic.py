@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import shallowflow as sf
+from shallowflow.arrays import Seed
 from shallowflow.models.networks import KnotNetwork, StepNetwork
 
 TARGET = sf.PiecewiseConstant([0.3, 0.6], [1.0, -1.0, 2.0])
@@ -30,12 +31,26 @@ def test_recorded_losses_are_exact_and_without_the_noise() -> None:
 
 
 def test_the_seed_decides() -> None:
-    def final(seed: int | np.random.SeedSequence) -> float:
+    def final(seed: Seed) -> float:
         run = sf.stochastic_descent(START, TARGET, step=1e-3, steps=500, seed=seed)
         return float(run.losses[-1])
 
     assert final(1) == final(np.random.SeedSequence(1))
     assert final(1) != final(2)
+    assert final(None) != final(None)
+
+
+@pytest.mark.parametrize("engine", ["plain", "dense"])
+def test_a_generator_is_copied_so_that_the_run_can_be_made_again(engine: str) -> None:
+    def final(seed: Seed) -> float:
+        run = sf.stochastic_descent(START, TARGET, step=1e-3, steps=50, seed=seed, engine=engine)
+        return float(run.losses[-1])
+
+    rng = np.random.default_rng(7)
+    first = final(rng)
+    assert final(rng) == first
+    assert rng.random() == np.random.default_rng(7).random()
+    assert final(rng) != first
 
 
 def test_many_neurons_take_the_hats_and_batches_the_plain_loop() -> None:

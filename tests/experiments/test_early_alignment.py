@@ -100,5 +100,7 @@ def test_reproduce_names_unknown_experiments() -> None:
         sf.reproduce("nope")
     with pytest.raises(sf.InvalidInputError, match="did you mean early_alignment/fig2"):
         sf.reproduce("early_alignment/fig22")
+    with pytest.raises(sf.InvalidInputError, match=r"name: must be an experiment, got \['plateau/fig1'\]"):
+        sf.reproduce(["plateau/fig1"])  # type: ignore[arg-type]
     with pytest.raises(sf.InvalidInputError, match="scale: must be one of quick, paper; got 'huge'"):
         sf.reproduce("early_alignment/fig2", scale="huge")

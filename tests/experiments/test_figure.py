@@ -66,7 +66,10 @@ BAD_SIZE: Any = "big"
         (lambda: Series([0], [1], size=0), r"^size: must be > 0, got 0$"),
         (lambda: Series([0], [1], size=BAD_SIZE), r"^size: must be a number, got 'big'$"),
         (lambda: Panel((), x_scale="cubic"), r"^x_scale: must be one of linear, log, symlog; got 'cubic'$"),
-        (lambda: Panel((), y_scale="logit"), r"^y_scale: must be one of linear, log, symlog; got 'logit'$"),
+        (
+            lambda: Panel((), y_scale="logit"),
+            r"^y_scale: must be one of linear, log, symlog; got 'logit'; did you mean log\?$",
+        ),
         (lambda: Figure("f", "t", (), columns=0), r"^columns: must be >= 1, got 0$"),
     ],
 )

@@ -157,7 +157,7 @@ def test_seeds_reproduce_and_generators_advance(make: Initialize, arguments: tup
 
 
 @every_initialisation
-@pytest.mark.parametrize("seed", [-1, None, 1.5, "a"])
+@pytest.mark.parametrize("seed", [-1, True, 1.5, "a", [1, 2], np.random.RandomState(0)])
 def test_seeds_are_checked(make: Initialize, arguments: tuple[Any, ...], seed: object) -> None:
     with pytest.raises(InvalidInputError, match=r"^seed: must be "):
         make(*arguments, seed=seed)

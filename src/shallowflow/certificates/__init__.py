@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from shallowflow.arrays import shown
+from shallowflow.arrays import Choices, one_of, shown
 from shallowflow.certificates import (
     early_alignment,
     incremental,
@@ -27,41 +27,47 @@ from shallowflow.data.dataset import checked_dataset
 from shallowflow.dynamics.trajectory import checked_trajectory
 from shallowflow.errors import InvalidInputError
 
-CERTIFICATES: dict[str, Callable[..., Certificate]] = {
-    "plateau/theorem-3.1": plateau.theorem_3_1,
-    "plateau/theorem-3.2": plateau.theorem_3_2,
-    "plateau/theorem-3.3": plateau.theorem_3_3,
-    "plateau/lemma-3.4": plateau.lemma_3_4,
-    "plateau/theorem-3.5": plateau.theorem_3_5,
-    "early_alignment/lemma-1": early_alignment.lemma_1,
-    "early_alignment/theorem-1": early_alignment.theorem_1,
-    "early_alignment/theorem-2": early_alignment.theorem_2,
-    "early_alignment/theorem-3": early_alignment.theorem_3,
-    "early_alignment/theorem-4": early_alignment.theorem_4,
-    "weak_interaction/theorem-1": weak_interaction.theorem_1,
-    "weak_interaction/corollary-1": weak_interaction.corollary_1,
-    "weak_interaction/prop-1": weak_interaction.prop_1,
-    "weak_interaction/prop-2": weak_interaction_groups.prop_2,
-    "weak_interaction/theorem-2": weak_interaction_groups.theorem_2,
-    "weak_interaction/prop-3": weak_interaction_collapse.prop_3,
-    "incremental/theorem-2": incremental.theorem_2,
-    "incremental/theorem-3": incremental.theorem_3,
-    "two_timescale/definition-2": two_timescale_positions.definition_2,
-    "two_timescale/lemma-10": two_timescale_positions.lemma_10,
-    "two_timescale/prop-1": two_timescale_positions.prop_1,
-    "two_timescale/prop-3": two_timescale.prop_3,
-    "two_timescale/prop-4": two_timescale.prop_4,
-    "two_timescale/theorem-1": two_timescale.theorem_1,
-    "two_timescale/theorem-2": two_timescale.theorem_2,
-}
+CERTIFICATES: dict[str, Callable[..., Certificate]] = Choices(
+    "theorem",
+    {
+        "plateau/theorem-3.1": plateau.theorem_3_1,
+        "plateau/theorem-3.2": plateau.theorem_3_2,
+        "plateau/theorem-3.3": plateau.theorem_3_3,
+        "plateau/lemma-3.4": plateau.lemma_3_4,
+        "plateau/theorem-3.5": plateau.theorem_3_5,
+        "early_alignment/lemma-1": early_alignment.lemma_1,
+        "early_alignment/theorem-1": early_alignment.theorem_1,
+        "early_alignment/theorem-2": early_alignment.theorem_2,
+        "early_alignment/theorem-3": early_alignment.theorem_3,
+        "early_alignment/theorem-4": early_alignment.theorem_4,
+        "weak_interaction/theorem-1": weak_interaction.theorem_1,
+        "weak_interaction/corollary-1": weak_interaction.corollary_1,
+        "weak_interaction/prop-1": weak_interaction.prop_1,
+        "weak_interaction/prop-2": weak_interaction_groups.prop_2,
+        "weak_interaction/theorem-2": weak_interaction_groups.theorem_2,
+        "weak_interaction/prop-3": weak_interaction_collapse.prop_3,
+        "incremental/theorem-2": incremental.theorem_2,
+        "incremental/theorem-3": incremental.theorem_3,
+        "two_timescale/definition-2": two_timescale_positions.definition_2,
+        "two_timescale/lemma-10": two_timescale_positions.lemma_10,
+        "two_timescale/prop-1": two_timescale_positions.prop_1,
+        "two_timescale/prop-3": two_timescale.prop_3,
+        "two_timescale/prop-4": two_timescale.prop_4,
+        "two_timescale/theorem-1": two_timescale.theorem_1,
+        "two_timescale/theorem-2": two_timescale.theorem_2,
+    },
+)
 
-VERDICTS: dict[str, Callable[[Question], Verdict]] = {
-    "two_timescale": two_timescale_verdict.verdict,
-    "early_alignment": early_alignment_verdict.verdict,
-    "incremental": incremental_verdict.verdict,
-    "weak_interaction": weak_interaction_verdict.verdict,
-    "plateau": plateau_verdict.verdict,
-}
+VERDICTS: dict[str, Callable[[Question], Verdict]] = Choices(
+    "paper",
+    {
+        "two_timescale": two_timescale_verdict.verdict,
+        "early_alignment": early_alignment_verdict.verdict,
+        "incremental": incremental_verdict.verdict,
+        "weak_interaction": weak_interaction_verdict.verdict,
+        "plateau": plateau_verdict.verdict,
+    },
+)
 """What the papers say about a data set, by the paper's word."""
 
 
@@ -76,9 +82,7 @@ def certify(theorem: str, *args: Any, **kwargs: Any) -> Certificate:
     >>> certify("plateau/lemma-3.4", KnotNetwork([0.0], [1.0]), data).holds
     True
     """
-    if not isinstance(theorem, str) or theorem not in CERTIFICATES:
-        raise InvalidInputError(f"theorem: must be one of {', '.join(CERTIFICATES)}; got {shown(theorem)}")
-    check = CERTIFICATES[theorem]
+    check = CERTIFICATES[one_of(theorem, "theorem", CERTIFICATES)]
     _check_arguments(theorem, check, args, kwargs)
     return check(*args, **kwargs)
 

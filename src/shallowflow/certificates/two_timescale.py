@@ -19,7 +19,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from shallowflow.arrays import count, positive
+from shallowflow.arrays import Seed, count, generator, positive
 from shallowflow.certificates.certificate import Certificate, Hypothesis, Promise, Question, Verdict
 from shallowflow.data.targets import PiecewiseConstant
 from shallowflow.dynamics.trajectory import Trajectory
@@ -61,7 +61,7 @@ def lemma_10(
     *,
     delta: float = 0.1,
     samples: int = 1000,
-    seed: int = 0,
+    seed: Seed = 0,
 ) -> Certificate:
     """Certify that uniform positions are D-good with probability 1 − δ, D = δ/(6(m+1)²), beside a Monte
     Carlo.
@@ -71,7 +71,7 @@ def lemma_10(
     known, m = class_of(network, target), network.width
     delta = checked_delta(delta)
     distance = _lemma_distance(delta, m)
-    rng, good = np.random.default_rng(count(seed, "seed", 0)), 0
+    rng, good = generator(seed), 0
     for _ in range(count(samples, "samples")):
         drawn = network.moved({"positions": rng.random(m)})
         good += goodness(drawn, target).good(distance)

@@ -9,7 +9,7 @@ from typing import Literal
 
 from shallowflow.arrays import shown
 from shallowflow.data import GENERATORS, Dataset
-from shallowflow.errors import InvalidInputError
+from shallowflow.errors import InvalidInputError, did_you_mean
 
 EXAMPLES = {"size": "8", "dimension": "3", "name": "sin_5pi"}
 """Values that an error message gives as an example."""
@@ -29,8 +29,8 @@ def read_data(text: str, *, seed: int, bias: bool | None, csv_bias: bool | Liter
         if bias is None:
             bias = dataset.dimension == 1 if csv_bias == "line" else csv_bias
     else:
-        known = ", ".join(GENERATORS)
-        raise InvalidInputError(f"DATA: must be a CSV file or one of {known}; got {shown(text)}")
+        known, hint = ", ".join(GENERATORS), did_you_mean(name, GENERATORS)
+        raise InvalidInputError(f"DATA: must be a CSV file or one of {known}; got {shown(text)}{hint}")
     return dataset.with_bias() if bias else dataset
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import sys
 from collections.abc import Sequence
@@ -11,7 +10,7 @@ from pathlib import Path
 import click
 
 from shallowflow.arrays import shown
-from shallowflow.errors import InvalidInputError
+from shallowflow.errors import InvalidInputError, did_you_mean
 from shallowflow.experiments import DEMO, EXPERIMENTS, Experiment, Reproduction
 from shallowflow.experiments.batch import recall, reproduce_here, reproduce_together, study_of, unfinished
 from shallowflow.studies import Cluster, Executor, Processes, Store
@@ -161,8 +160,7 @@ def _chosen(names: Sequence[str], demo: bool) -> list[Experiment]:
         meant = {key: e for key, e in EXPERIMENTS.items() if name in (key, e.paper)}
         if not meant:
             words = dict.fromkeys([*EXPERIMENTS, *(e.paper for e in EXPERIMENTS.values())])
-            close = difflib.get_close_matches(name, words, n=1)
-            hint = f"did you mean {close[0]}?" if close else "`shallowflow list` shows them all"
-            raise InvalidInputError(f"NAME: must be an experiment or a paper, got {shown(name)}; {hint}")
+            hint = did_you_mean(name, words) or "; `shallowflow list` shows them all"
+            raise InvalidInputError(f"NAME: must be an experiment or a paper, got {shown(name)}{hint}")
         chosen |= meant
     return list(chosen.values())

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from shallowflow.arrays import Floats, Seed, count, generator, non_negative, one_of, unit_interval
+from shallowflow.arrays import Choices, Floats, Seed, count, generator, non_negative, one_of, unit_interval
 from shallowflow.data.dataset import Dataset
 from shallowflow.data.targets import PiecewiseAffine
 from shallowflow.errors import InvalidInputError
@@ -102,7 +102,9 @@ def _jump(x: Floats) -> Floats:
     return np.where(x > 0, 1.0 + 0.5 * x * np.cos(15 * np.pi * x), 0.5 * np.sin(5 * np.pi * x))
 
 
-CURVES: dict[str, Callable[[Floats], Floats]] = {"sin_pi": _sin_pi, "sin_5pi": _sin_5pi, "jump": _jump}
+CURVES: dict[str, Callable[[Floats], Floats]] = Choices(
+    "curve", {"sin_pi": _sin_pi, "sin_5pi": _sin_5pi, "jump": _jump}
+)
 """f₁ = sin πx (5.1), sin 5πx (Fig. 1) and the discontinuous f₂ (5.2) of [plateau], all on [−1, 1]."""
 
 
@@ -121,15 +123,18 @@ def curve(
     return Dataset(x[:, None], function(x) + noise * rng.standard_normal(size), name=name)
 
 
-GENERATORS: dict[str, Callable[..., Dataset]] = {
-    "three_points": three_points,
-    "stewart": stewart,
-    "orthonormal": orthonormal,
-    "correlated": correlated,
-    "orthogonal": orthogonal,
-    "sphere": sphere,
-    "curve": curve,
-}
+GENERATORS: dict[str, Callable[..., Dataset]] = Choices(
+    "generator",
+    {
+        "three_points": three_points,
+        "stewart": stewart,
+        "orthonormal": orthonormal,
+        "correlated": correlated,
+        "orthogonal": orthogonal,
+        "sphere": sphere,
+        "curve": curve,
+    },
+)
 
 
 def _dimension(size: int, dimension: int | None) -> int:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from shallowflow.arrays import count, non_negative, one_of, positive, shown
+from shallowflow.arrays import Seed, count, non_negative, one_of, positive, seed_sequence, shown
 from shallowflow.data.targets import Additive, PiecewiseConstant, Target
 from shallowflow.dynamics.driver import Engine, Progress, drive_measured, judge_training, plan
 from shallowflow.dynamics.engines.sampled_descent import SampledDescent
@@ -31,7 +29,7 @@ def stochastic_descent(
     epsilon: float = 1.0,
     batch: int = 1,
     noise: float = 0.0,
-    seed: int | np.random.SeedSequence = 0,
+    seed: Seed = 0,
     loss: Loss | None = None,
     box_slope: bool = False,
     record: Record | None = None,
@@ -45,7 +43,9 @@ def stochastic_descent(
     steps. For a `StepNetwork` the engines "plain", "plateaus" (O(m), vectorised) and "hats" (nearly O(1))
     make the same steps from the same random stream; the last two take batch 1 only. "dense" is NumPy, for
     every network, with a stream of its own. loss: of a sample, ½·mean of squares by default ("dense" only).
-    box_slope: replace σ' by the indicator of its window, as the published script of [two_timescale] does.
+    seed: None (fresh entropy), an integer, a SeedSequence, or a Generator, of which a copy is used: it does
+    not advance, and the same run can be made again. box_slope: replace σ' by the indicator of its window, as
+    the published script of [two_timescale] does.
 
     Examples
     --------
@@ -68,7 +68,7 @@ def stochastic_descent(
         step * positive(epsilon, "epsilon"),
         non_negative(noise, "noise"),
         count(batch, "batch"),
-        _sequence(seed),
+        seed_sequence(seed),
         bool(box_slope),
     )
     runner = _engine(one_of(engine, "engine", ENGINES), network, target, loss, sampling)
@@ -79,12 +79,6 @@ def stochastic_descent(
         judge_training,
         progress,
     )
-
-
-def _sequence(seed: int | np.random.SeedSequence) -> np.random.SeedSequence:
-    if isinstance(seed, np.random.SeedSequence):
-        return seed
-    return np.random.SeedSequence(count(seed, "seed", at_least=0))
 
 
 def _engine(name: str, network: Network, target: Target, loss: Loss | None, sampling: Sampling) -> Engine:

@@ -1,9 +1,7 @@
 """The papers: parameters, figure data and claims. Formulas live elsewhere; drawing too."""
 
-import difflib
-
 from shallowflow.arrays import shown
-from shallowflow.errors import InvalidInputError
+from shallowflow.errors import InvalidInputError, did_you_mean
 from shallowflow.experiments.early_alignment import EARLY_ALIGNMENT
 from shallowflow.experiments.experiment import (
     PAPERS,
@@ -48,12 +46,9 @@ def reproduce(
 
     `executor` and `store` (see `shallowflow.studies`) serve an experiment that is made of many trainings.
     """
-    if name not in EXPERIMENTS:
-        close = difflib.get_close_matches(str(name), EXPERIMENTS, n=1)
-        hint = f"did you mean {close[0]}? " if close else ""
-        raise InvalidInputError(
-            f"name: must be an experiment, got {shown(name)}; {hint}experiments.EXPERIMENTS lists them all"
-        )
+    if not isinstance(name, str) or name not in EXPERIMENTS:
+        hint = did_you_mean(name, EXPERIMENTS) or "; experiments.EXPERIMENTS lists them all"
+        raise InvalidInputError(f"name: must be an experiment, got {shown(name)}{hint}")
     return EXPERIMENTS[name].reproduce(scale, progress, executor=executor, store=store)
 
 

@@ -1,96 +1,8 @@
-"""Theory without a clock: functions of a network and a data set."""
+"""Theory without a clock: functions of a network and a data set. Every name is imported on first use."""
 
-from shallowflow.landscape.early_alignment.aligned_neurons import (
-    MergedNeurons,
-    NeuronAlignment,
-    merged_neurons,
-    neuron_alignment,
-)
-from shallowflow.landscape.early_alignment.balances import Balance, Nature, balance, nature
-from shallowflow.landscape.early_alignment.extremal import ExtremalVector, ExtremalVectors, extremal_vectors
-from shallowflow.landscape.early_alignment.pulls import (
-    AlignmentThreshold,
-    Pull,
-    alignment_threshold,
-    minimal_subgradient,
-    pull,
-)
-from shallowflow.landscape.early_alignment.spurious import SpuriousConditions, spurious_conditions
-from shallowflow.landscape.geometry.blocks import Blocks, blocks
-from shallowflow.landscape.geometry.cones import Cone, Cones, cell_bound, cones, face_bound
-from shallowflow.landscape.geometry.least_squares import LeastSquares, least_squares
-from shallowflow.landscape.geometry.orthonormal import (
-    MaskReport,
-    mask_failure_bound,
-    mask_matrix,
-    mask_of,
-    mask_report,
-    orthonormality,
-)
-from shallowflow.landscape.geometry.subgradient import minimal_gates
-from shallowflow.landscape.incremental import (
-    HALVING_RATIO,
-    min_norm_interpolator,
-    min_squared_norm,
-    norm_constant,
-    squared_norm,
-)
-from shallowflow.landscape.plateau.levels import (
-    ExitCondition,
-    RateBounds,
-    exit_condition,
-    plateau_level,
-    projected_residual,
-    rate_bounds,
-    rate_matrix,
-)
-from shallowflow.landscape.plateau.stationary import (
-    RegressionLines,
-    Stationarity,
-    Trap,
-    fully_trained,
-    regression_lines,
-    stationarity,
-    to_knots,
-    trap,
-)
-from shallowflow.landscape.two_timescale.population import (
-    best_outer,
-    feature_gram,
-    feature_moments,
-    population_gradient,
-    population_loss,
-    separation,
-    well_separated,
-)
-from shallowflow.landscape.two_timescale.step_classes import (
-    Goodness,
-    StepClass,
-    covered_error,
-    fate_of_last_piece,
-    goodness,
-    jump_distances,
-    step_class,
-)
-from shallowflow.landscape.weak_interaction.first_activation import (
-    activation_probability,
-    correctly_activated,
-    extinction_time,
-    fair_activation_probability,
-    lemma_5_widths,
-    sampled_probability,
-    sufficient_width,
-)
-from shallowflow.landscape.weak_interaction.interactions import (
-    Interaction,
-    PLBounds,
-    average_pl,
-    energies,
-    gaussian_dimension,
-    interaction,
-    local_pl,
-    pl_bounds,
-)
+from typing import TYPE_CHECKING
+
+from shallowflow.lazy import attach
 
 __all__ = [
     "HALVING_RATIO",
@@ -177,3 +89,189 @@ __all__ = [
     "trap",
     "well_separated",
 ]
+
+_NAMES = {
+    "HALVING_RATIO": "shallowflow.landscape.incremental",
+    "AlignmentThreshold": "shallowflow.landscape.early_alignment.pulls",
+    "Balance": "shallowflow.landscape.early_alignment.balances",
+    "Blocks": "shallowflow.landscape.geometry.blocks",
+    "Cone": "shallowflow.landscape.geometry.cones",
+    "Cones": "shallowflow.landscape.geometry.cones",
+    "ExitCondition": "shallowflow.landscape.plateau.levels",
+    "ExtremalVector": "shallowflow.landscape.early_alignment.extremal",
+    "ExtremalVectors": "shallowflow.landscape.early_alignment.extremal",
+    "Goodness": "shallowflow.landscape.two_timescale.step_classes",
+    "Interaction": "shallowflow.landscape.weak_interaction.interactions",
+    "LeastSquares": "shallowflow.landscape.geometry.least_squares",
+    "MaskReport": "shallowflow.landscape.geometry.orthonormal",
+    "MergedNeurons": "shallowflow.landscape.early_alignment.aligned_neurons",
+    "Nature": "shallowflow.landscape.early_alignment.balances",
+    "NeuronAlignment": "shallowflow.landscape.early_alignment.aligned_neurons",
+    "PLBounds": "shallowflow.landscape.weak_interaction.interactions",
+    "Pull": "shallowflow.landscape.early_alignment.pulls",
+    "RateBounds": "shallowflow.landscape.plateau.levels",
+    "RegressionLines": "shallowflow.landscape.plateau.stationary",
+    "SpuriousConditions": "shallowflow.landscape.early_alignment.spurious",
+    "Stationarity": "shallowflow.landscape.plateau.stationary",
+    "StepClass": "shallowflow.landscape.two_timescale.step_classes",
+    "Trap": "shallowflow.landscape.plateau.stationary",
+    "activation_probability": "shallowflow.landscape.weak_interaction.first_activation",
+    "alignment_threshold": "shallowflow.landscape.early_alignment.pulls",
+    "average_pl": "shallowflow.landscape.weak_interaction.interactions",
+    "balance": "shallowflow.landscape.early_alignment.balances",
+    "best_outer": "shallowflow.landscape.two_timescale.population",
+    "blocks": "shallowflow.landscape.geometry.blocks",
+    "cell_bound": "shallowflow.landscape.geometry.cones",
+    "cones": "shallowflow.landscape.geometry.cones",
+    "correctly_activated": "shallowflow.landscape.weak_interaction.first_activation",
+    "covered_error": "shallowflow.landscape.two_timescale.step_classes",
+    "energies": "shallowflow.landscape.weak_interaction.interactions",
+    "exit_condition": "shallowflow.landscape.plateau.levels",
+    "extinction_time": "shallowflow.landscape.weak_interaction.first_activation",
+    "extremal_vectors": "shallowflow.landscape.early_alignment.extremal",
+    "face_bound": "shallowflow.landscape.geometry.cones",
+    "fair_activation_probability": "shallowflow.landscape.weak_interaction.first_activation",
+    "fate_of_last_piece": "shallowflow.landscape.two_timescale.step_classes",
+    "feature_gram": "shallowflow.landscape.two_timescale.population",
+    "feature_moments": "shallowflow.landscape.two_timescale.population",
+    "fully_trained": "shallowflow.landscape.plateau.stationary",
+    "gaussian_dimension": "shallowflow.landscape.weak_interaction.interactions",
+    "goodness": "shallowflow.landscape.two_timescale.step_classes",
+    "interaction": "shallowflow.landscape.weak_interaction.interactions",
+    "jump_distances": "shallowflow.landscape.two_timescale.step_classes",
+    "least_squares": "shallowflow.landscape.geometry.least_squares",
+    "lemma_5_widths": "shallowflow.landscape.weak_interaction.first_activation",
+    "local_pl": "shallowflow.landscape.weak_interaction.interactions",
+    "mask_failure_bound": "shallowflow.landscape.geometry.orthonormal",
+    "mask_matrix": "shallowflow.landscape.geometry.orthonormal",
+    "mask_of": "shallowflow.landscape.geometry.orthonormal",
+    "mask_report": "shallowflow.landscape.geometry.orthonormal",
+    "merged_neurons": "shallowflow.landscape.early_alignment.aligned_neurons",
+    "min_norm_interpolator": "shallowflow.landscape.incremental",
+    "min_squared_norm": "shallowflow.landscape.incremental",
+    "minimal_gates": "shallowflow.landscape.geometry.subgradient",
+    "minimal_subgradient": "shallowflow.landscape.early_alignment.pulls",
+    "nature": "shallowflow.landscape.early_alignment.balances",
+    "neuron_alignment": "shallowflow.landscape.early_alignment.aligned_neurons",
+    "norm_constant": "shallowflow.landscape.incremental",
+    "orthonormality": "shallowflow.landscape.geometry.orthonormal",
+    "pl_bounds": "shallowflow.landscape.weak_interaction.interactions",
+    "plateau_level": "shallowflow.landscape.plateau.levels",
+    "population_gradient": "shallowflow.landscape.two_timescale.population",
+    "population_loss": "shallowflow.landscape.two_timescale.population",
+    "projected_residual": "shallowflow.landscape.plateau.levels",
+    "pull": "shallowflow.landscape.early_alignment.pulls",
+    "rate_bounds": "shallowflow.landscape.plateau.levels",
+    "rate_matrix": "shallowflow.landscape.plateau.levels",
+    "regression_lines": "shallowflow.landscape.plateau.stationary",
+    "sampled_probability": "shallowflow.landscape.weak_interaction.first_activation",
+    "separation": "shallowflow.landscape.two_timescale.population",
+    "spurious_conditions": "shallowflow.landscape.early_alignment.spurious",
+    "squared_norm": "shallowflow.landscape.incremental",
+    "stationarity": "shallowflow.landscape.plateau.stationary",
+    "step_class": "shallowflow.landscape.two_timescale.step_classes",
+    "sufficient_width": "shallowflow.landscape.weak_interaction.first_activation",
+    "to_knots": "shallowflow.landscape.plateau.stationary",
+    "trap": "shallowflow.landscape.plateau.stationary",
+    "well_separated": "shallowflow.landscape.two_timescale.population",
+}
+"""Public names, and the modules they come from."""
+
+if TYPE_CHECKING:
+    from shallowflow.landscape.early_alignment.aligned_neurons import (
+        MergedNeurons,
+        NeuronAlignment,
+        merged_neurons,
+        neuron_alignment,
+    )
+    from shallowflow.landscape.early_alignment.balances import Balance, Nature, balance, nature
+    from shallowflow.landscape.early_alignment.extremal import (
+        ExtremalVector,
+        ExtremalVectors,
+        extremal_vectors,
+    )
+    from shallowflow.landscape.early_alignment.pulls import (
+        AlignmentThreshold,
+        Pull,
+        alignment_threshold,
+        minimal_subgradient,
+        pull,
+    )
+    from shallowflow.landscape.early_alignment.spurious import SpuriousConditions, spurious_conditions
+    from shallowflow.landscape.geometry.blocks import Blocks, blocks
+    from shallowflow.landscape.geometry.cones import Cone, Cones, cell_bound, cones, face_bound
+    from shallowflow.landscape.geometry.least_squares import LeastSquares, least_squares
+    from shallowflow.landscape.geometry.orthonormal import (
+        MaskReport,
+        mask_failure_bound,
+        mask_matrix,
+        mask_of,
+        mask_report,
+        orthonormality,
+    )
+    from shallowflow.landscape.geometry.subgradient import minimal_gates
+    from shallowflow.landscape.incremental import (
+        HALVING_RATIO,
+        min_norm_interpolator,
+        min_squared_norm,
+        norm_constant,
+        squared_norm,
+    )
+    from shallowflow.landscape.plateau.levels import (
+        ExitCondition,
+        RateBounds,
+        exit_condition,
+        plateau_level,
+        projected_residual,
+        rate_bounds,
+        rate_matrix,
+    )
+    from shallowflow.landscape.plateau.stationary import (
+        RegressionLines,
+        Stationarity,
+        Trap,
+        fully_trained,
+        regression_lines,
+        stationarity,
+        to_knots,
+        trap,
+    )
+    from shallowflow.landscape.two_timescale.population import (
+        best_outer,
+        feature_gram,
+        feature_moments,
+        population_gradient,
+        population_loss,
+        separation,
+        well_separated,
+    )
+    from shallowflow.landscape.two_timescale.step_classes import (
+        Goodness,
+        StepClass,
+        covered_error,
+        fate_of_last_piece,
+        goodness,
+        jump_distances,
+        step_class,
+    )
+    from shallowflow.landscape.weak_interaction.first_activation import (
+        activation_probability,
+        correctly_activated,
+        extinction_time,
+        fair_activation_probability,
+        lemma_5_widths,
+        sampled_probability,
+        sufficient_width,
+    )
+    from shallowflow.landscape.weak_interaction.interactions import (
+        Interaction,
+        PLBounds,
+        average_pl,
+        energies,
+        gaussian_dimension,
+        interaction,
+        local_pl,
+        pl_bounds,
+    )
+else:
+    __getattr__, __dir__ = attach(__name__, _NAMES)
