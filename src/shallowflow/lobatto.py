@@ -1,4 +1,4 @@
-"""Polynomials on the Chebyshev–Lobatto nodes of [0, 1], and times inside a recorded interval."""
+"""Polynomials on the Chebyshev–Lobatto nodes of [0, 1]: nodes, interpolation, integration."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from functools import cache
 
 import numpy as np
 
-from shallowflow.arrays import Floats, frozen, real
-from shallowflow.errors import InvalidInputError
+from shallowflow.arrays import Floats, frozen
 
 
 def lobatto_nodes(count: int) -> Floats:
@@ -25,16 +24,6 @@ def lobatto_weights(share: float, count: int) -> Floats:
     signs[[0, -1]] *= 0.5
     terms: Floats = signs / gaps
     return terms / float(terms.sum())
-
-
-def within(time: float, times: Floats) -> float:
-    """Return a time checked to lie inside the recorded interval (up to rounding)."""
-    time = real(time, "t")
-    first, last = float(times[0]), float(times[-1])
-    slack = 1e-12 * max(abs(first), abs(last))
-    if not first - slack <= time <= last + slack:
-        raise InvalidInputError(f"t: must lie in [{first:g}, {last:g}], got {time:g}")
-    return min(max(time, first), last)
 
 
 @cache

@@ -44,19 +44,20 @@ BROKEN = (
 
 @dataclass(frozen=True)
 class FileKind:
-    """A kind of file: its mark and version in the header, what it holds in words, and its arrays.
+    """A kind of file: its mark in the header, the versions that are read (the last is written), what it holds
+    in words, and its arrays.
 
     `arrays(header)` names them, and says which hold whole numbers.
     """
 
     mark: str
-    version: int
+    versions: tuple[int, ...]
     what: str
     arrays: Callable[[Header], tuple[tuple[str, ...], frozenset[str]]]
 
     def write(self, path: Path, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         """Write header entries and arrays atomically."""
-        entries = {"format": self.mark, "version": self.version, **header}
+        entries = {"format": self.mark, "version": self.versions[-1], **header}
         write_atomically(path, lambda file: _write(file, entries, arrays))
 
     def read(self, path: Path, assembled: Callable[[Header, Arrays], Kept]) -> Kept:
@@ -68,8 +69,8 @@ class FileKind:
         except ShallowflowError as error:
             raise FileFormatError(f"{path}: is not a sound {self.what} file: {error}") from error
         except BROKEN as error:
-            told = str(error) or "it ends too early"
-            raise FileFormatError(f"{path}: is not a whole shallowflow {self.what} file: {told}") from error
+            cause = str(error) or "it ends too early"
+            raise FileFormatError(f"{path}: is not a whole shallowflow {self.what} file: {cause}") from error
 
     def _members(self, path: Path) -> tuple[Header, Arrays]:
         foreign = f"it holds other members than a {self.what} has"
@@ -83,10 +84,9 @@ class FileKind:
             header = json.loads(archive.read("header.json"))
             if not isinstance(header, dict) or header.get("format") != self.mark:
                 raise FileFormatError(f"its header is not a {self.what}'s")
-            if header.get("version") != self.version:
-                raise FileFormatError(
-                    f"its version is {header.get('version')!r}, this program reads {self.version}"
-                )
+            if header.get("version") not in self.versions:
+                known = " and ".join(map(str, self.versions))
+                raise FileFormatError(f"its version is {header.get('version')!r}, this program reads {known}")
             names, whole = self.arrays(header)
             if found != {"header.json", *(f"{name}.npy" for name in names)}:
                 raise FileFormatError(foreign)

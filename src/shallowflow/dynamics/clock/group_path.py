@@ -11,24 +11,23 @@ with Φ_g' = M_g Φ_g solved on the nodes of the step by a linear system.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shallowflow.arrays import Floats, FrozenArrays, Ints
-from shallowflow.dynamics.nodes import integration_matrix, lobatto_weights, within
-from shallowflow.errors import InvalidInputError
-from shallowflow.models.networks import Network, ReLUNetwork
+from shallowflow.arrays import Floats, Ints
+from shallowflow.dynamics.clock.paths import Column, Path, within
+from shallowflow.errors import FileFormatError
+from shallowflow.lobatto import integration_matrix, lobatto_weights
+from shallowflow.models.networks import ReLUNetwork
 
 Indices = NDArray[np.int32] | NDArray[np.int64]
-LARGEST_TABLE = 2**30
-"""Bytes that `recorded` may take."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class GroupPath(FrozenArrays):
+class GroupPath(Path[ReLUNetwork]):
     """Networks of m neurons over s steps, by groups; C cones in the plane, k data points off the origin.
 
     times (s+1,); pulls (s, q, k). propagators (N, 3, 3) of the groups `occupied` (N,), those of step i from
@@ -36,36 +35,36 @@ class GroupPath(FrozenArrays):
     (M, 3) in the order of time, those of step i from moves_from[i] to moves_from[i+1]. syncs (R, 3, 3) of the
     groups synced (R,) at the start of the steps sync_steps (R,). start_groups (m,). points
     (k, 2), seen (C, k): the gates of the cones, rays (C, 2): the directions of the walls; root: √epsilon,
-    by which inner weights are divided and inputs multiplied.
+    by which inner weights are divided and inputs multiplied. on_lines (n,): the line through the origin, of
+    the C/2 that the walls make, on which each data point lies; −1 at the origin (None: not known).
     """
 
     kind: ClassVar[str] = "groups"
-    template: Network
-    times: Floats
-    pulls: Floats
-    occupied_from: Ints
-    occupied: Ints
-    propagators: Floats
-    moves_from: Ints
-    move_times: Floats
-    movers: Indices
-    targets: Indices
-    references: Floats
-    sync_steps: Ints
-    synced: Ints
-    syncs: Floats
-    start_groups: Ints
-    points: Floats
-    seen: Floats
-    rays: Floats
+    pulls: Annotated[Floats, Column(("s", "q", "k"))]
+    occupied_from: Annotated[Ints, Column(("s+1",), "counts", whole=True, rising=True)]
+    occupied: Annotated[Ints, Column(("N",), whole=True, below="3C")]
+    propagators: Annotated[Floats, Column(("N", 3, 3))]
+    moves_from: Annotated[Ints, Column(("s+1",), "counts", whole=True, rising=True)]
+    move_times: Annotated[Floats, Column(("M",))]
+    movers: Annotated[Indices, Column(("M",), whole=True, below="m")]
+    targets: Annotated[Indices, Column(("M",), whole=True, below="3C+2")]
+    references: Annotated[Floats, Column(("M", 3))]
+    sync_steps: Annotated[Ints, Column(("R",), whole=True, below="s", rising=True)]
+    synced: Annotated[Ints, Column(("R",), whole=True, below="3C")]
+    syncs: Annotated[Floats, Column(("R", 3, 3))]
+    start_groups: Annotated[Ints, Column(("m",), "fixed", whole=True, below="3C+2")]
+    points: Annotated[Floats, Column(("k", 2), "fixed")]
+    seen: Annotated[Floats, Column(("C", "k"), "fixed")]
+    rays: Annotated[Floats, Column(("C", 2), "fixed")]
     root: float = 1.0
+    on_lines: Annotated[Ints, Column(("n",), "fixed", whole=True)] | None = field(default=None, kw_only=True)
 
-    def __call__(self, time: float) -> Network:
+    def __call__(self, time: float) -> ReLUNetwork:
         """Return the network at a time in [times[0], times[-1]]."""
         time = within(time, self.times)
         if time == self.times[0] or len(self.times) == 1:
             return self.template
-        step = int(np.clip(np.searchsorted(self.times, time, side="right") - 1, 0, len(self.times) - 2))
+        step = self._step_at(time)
         groups, references, born = self._members(step, time)
         present = np.flatnonzero(np.bincount(groups, minlength=1))
         theta = np.empty_like(references)
@@ -82,7 +81,6 @@ class GroupPath(FrozenArrays):
         low, high = self.moves_from[step], self.moves_from[step + 1]
         last = low + int(np.searchsorted(self.move_times[low:high], time, side="right"))
         network = self.template
-        assert isinstance(network, ReLUNetwork)
         groups, born = np.array(self.start_groups), np.zeros(len(self.start_groups), np.int64)
         references = np.column_stack([network.inner / self.root, network.outer])
         movers = self.movers[:last]
@@ -142,21 +140,23 @@ class GroupPath(FrozenArrays):
                 product = product @ matrices[epoch - 1]
         return theta
 
-    def recorded(self) -> Floats:
-        """Return θ at the ends of the steps, (s+1, P)."""
-        size = sum(values.size for values in self.template.parameters.values())
-        if 8 * size * len(self.times) > LARGEST_TABLE:
-            raise InvalidInputError(
-                f"trajectory: a table of {len(self.times)} networks of {size} numbers would take "
-                f"{8e-9 * size * len(self.times):.3g} GB; ask for the times you need, one by one"
-            )
-        rows = [
-            np.concatenate([np.ravel(values) for values in self(float(time)).parameters.values()])
-            for time in self.times
-        ]
-        return np.array(rows)
+    def resting(self, time: float) -> tuple[Ints, Ints] | None:
+        """Return neurons and data points, pair by pair, that rest on each other."""
+        if self.on_lines is None:
+            return None
+        time = within(time, self.times)
+        groups, lines = self._members(self._step_at(time), time)[0], len(self.rays) // 2
+        sliding = np.flatnonzero((groups >= 2 * lines) & (groups < 6 * lines))
+        on_line = [np.flatnonzero(self.on_lines == line) for line in range(lines)]
+        found = [on_line[(groups[j] - 2 * lines) // 2 % lines] for j in sliding.tolist()]
+        neurons = np.repeat(sliding, [len(points) for points in found])
+        return neurons, np.concatenate([np.empty(0, np.int64), *found])
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return all arrays by name."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
+    def check(self) -> None:
+        """Refuse other networks, steps of one node, and offsets that do not reach their end."""
+        if not isinstance(self.template, ReLUNetwork) or self.template.dimension != 2:
+            raise FileFormatError("a path by groups needs a ReLUNetwork on inputs of dimension 2")
+        ends = {"occupied_from": len(self.occupied), "moves_from": len(self.movers)}
+        offsets = all(getattr(self, name)[[0, -1]].tolist() == [0, end] for name, end in ends.items())
+        if not offsets or self.pulls.shape[1] < 2 or not self.root > 0:
+            raise FileFormatError("its offsets, nodes or root do not fit its other arrays")

@@ -1,40 +1,39 @@
-"""`Replayed`: the path of a flow on orthonormal data, read between its knots by making the step again.
+"""`Replayed`: the path of a flow on orthonormal data, read between its states by making the step again.
 
-The knots are states of `kernels.orthogonal.flow`: ρ_j = ln|a_j| and g_jk = ⟨w_j, x_k⟩/|a_j| on active points.
+Kept are states of `kernels.orthogonal.flow`: ρ_j = ln|a_j| and g_jk = ⟨w_j, x_k⟩/|a_j| on active points.
 What a step does depends on the state at its start alone, so that a shorter step of the same kind gives any
-moment inside, at the accuracy of the integrator (exactly on a plateau). A knot takes m·(n + 1) numbers.
+moment inside, at the accuracy of the integrator (exactly on a plateau). A state takes m·(n + 1) numbers.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
-from shallowflow.arrays import Floats, FrozenArrays
-from shallowflow.dynamics.nodes import within
-from shallowflow.dynamics.path import flatten
+from shallowflow.arrays import Floats, positive
+from shallowflow.dynamics.clock.paths import Column, Path, within
+from shallowflow.errors import FileFormatError
 from shallowflow.models.networks import LogScaledNetwork
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Replayed(FrozenArrays):
-    """Knots of a flow: times (K,), values (K, m, n + 1) with ρ first; the problem's data, rate and tiny."""
+class Replayed(Path[LogScaledNetwork]):
+    """States at the ends of steps: values (s + 1, m, n + 1), ρ first; the problem's data, rate and tiny."""
 
     kind: ClassVar[str] = "replayed"
-    template: LogScaledNetwork
-    times: Floats
-    values: Floats
-    inputs: Floats
-    targets: Floats
+    alone: ClassVar[bool] = True
+    values: Annotated[Floats, Column(("s+1", "m", "n+1"), "knots")]
+    inputs: Annotated[Floats, Column(("n", "d"), "fixed")]
+    targets: Annotated[Floats, Column(("n",), "fixed")]
     rate: float
     tiny: float
 
     def __call__(self, time: float) -> LogScaledNetwork:
         """Return the network at a time in [times[0], times[-1]]."""
         time = within(time, self.times)
-        if time == self.times[0]:
+        if time == 0:
             return self.template
         return self.network(self.state(time))
 
@@ -43,12 +42,12 @@ class Replayed(FrozenArrays):
         from shallowflow.kernels.orthogonal.flow import replay
 
         time = within(time, self.times)
-        knot = int(np.searchsorted(self.times, time, side="right")) - 1
-        state = self.values[knot].copy()
-        if time > self.times[knot]:
+        last = int(np.searchsorted(self.times, time, side="right")) - 1
+        state = self.values[last].copy()
+        if time > self.times[last]:
             rho, g = state[:, 0].copy(), state[:, 1:].copy()
             signs = np.sign(self.template.outer)
-            replay(rho, g, signs, self.targets.copy(), self.rate, time - self.times[knot], self.tiny)
+            replay(rho, g, signs, self.targets.copy(), self.rate, time - self.times[last], self.tiny)
             state[:, 0], state[:, 1:] = rho, g
         return np.asarray(state)
 
@@ -67,11 +66,16 @@ class Replayed(FrozenArrays):
             }
         )
 
-    def recorded(self) -> Floats:
-        """Return θ at the knots, (K, P)."""
-        return np.array([flatten(self(float(time))) for time in self.times])
-
     def predictions(self) -> Floats:
-        """Return h(x_k) at the knots, (K, n)."""
+        """Return h(x_k) at `times`, (s + 1, n)."""
         weights = np.sign(self.template.outer) * np.exp(2.0 * self.values[:, :, 0])
         return np.asarray(np.einsum("tj,tjk->tk", weights, self.values[:, :, 1:]))
+
+    def check(self) -> None:
+        """Refuse other networks, and constants that are not positive."""
+        if not isinstance(self.template, LogScaledNetwork):
+            raise FileFormatError(
+                f"a replayed path is that of a LogScaledNetwork, not of a {type(self.template).__name__}"
+            )
+        positive(self.rate, "rate")
+        positive(self.tiny, "tiny")
