@@ -213,7 +213,8 @@ def loss_now(state: State, samples: Samples, slope: float, loss: Loss) -> float:
     """
     groups, hot, work, counters = state
     _sum_moments(groups[1], hot, work, counters[OCCUPIED])
-    return total_error(work, samples, slope, loss)
+    value: float = total_error(work, samples, slope, loss)
+    return value
 
 
 @njit(cache=True, **INTERNAL)
