@@ -36,6 +36,27 @@ def test_same_steps_as_plain_descent(
     assert fast.statistics()["crossings"]
 
 
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_loss_is_that_of_the_network_and_asking_changes_nothing(
+    engine: type[PatternDescent], loss: sf.SquareLoss | sf.LogisticLoss
+) -> None:
+    rng = np.random.default_rng(1)
+    targets = np.sign(rng.standard_normal(9))
+    network = sf.ReLUNetwork(
+        0.1 * rng.standard_normal((60, 3)), 0.1 * rng.standard_normal(60), slope=0.1, scale=0.5
+    )
+    dataset = sf.Dataset(np.vstack([rng.standard_normal((8, 3)), np.zeros((1, 3))]), targets)
+    asked, silent = (engine(network, dataset, loss, 2e-2, 0.5) for _ in range(2))
+    for steps in (0, 1, 1, 6, 92, 900):
+        asked.advance(steps)
+        silent.advance(steps)
+        value = loss.value(asked.network().predict(dataset.inputs), dataset.targets)
+        assert asked.loss() == pytest.approx(value, rel=1e-12)
+    assert asked.network() == silent.network()
+    assert asked.statistics() == silent.statistics()
+
+
 def test_inputs_at_the_origin_only() -> None:
     network = sf.initialize.balanced(3, 2, init_scale=1.0)
     dataset = sf.Dataset(np.zeros((2, 2)), np.ones(2))

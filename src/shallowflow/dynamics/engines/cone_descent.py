@@ -47,6 +47,8 @@ class ConeDescent:
             kind, weight = cone_forces.LOGISTIC, 1.0 / dataset.size
         else:
             kind, weight = cone_forces.SQUARE, loss.weight(dataset.size)
+        self._weight = weight
+        self._constant = cone_forces.error_at_origin(dataset.inputs, dataset.targets, kind)
         walls, samples = cone_geometry.arrange(self._root * dataset.inputs, np.array(dataset.targets))
         function = kind, float(network.scale), float(step * network.scale * weight)
         self._problem = walls, samples, float(network.slope), function
@@ -56,6 +58,10 @@ class ConeDescent:
     def advance(self, steps: int) -> int:
         """Make up to `steps` steps; stop at the first that would leave a parameter non-finite."""
         return int(self._kernel.advance(self._state, *self._problem, steps, self._sliding))
+
+    def loss(self) -> float:
+        """Return the loss of the present network, without building it."""
+        return float(self._weight * (self._kernel.loss_now(self._state, *self._problem[1:]) + self._constant))
 
     def network(self) -> ReLUNetwork:
         """Return the current network, its neurons in the caller's order."""

@@ -42,6 +42,8 @@ class PatternDescent:
             kind, weight = cone_forces.LOGISTIC, 1.0 / dataset.size
         else:
             kind, weight = cone_forces.SQUARE, loss.weight(dataset.size)
+        self._weight = weight
+        self._constant = cone_forces.error_at_origin(dataset.inputs, dataset.targets, kind)
         points = pattern_table.points_off_origin(
             self._root * dataset.inputs, np.array(dataset.targets), float(network.slope)
         )
@@ -53,6 +55,10 @@ class PatternDescent:
     def advance(self, steps: int) -> int:
         """Make up to `steps` steps; stop at the first that would leave a parameter non-finite."""
         return int(self._kernel.advance(self._state, *self._problem, steps))
+
+    def loss(self) -> float:
+        """Return the loss of the present network, without building it."""
+        return float(self._weight * (self._kernel.loss_now(self._state, *self._problem) + self._constant))
 
     def network(self) -> ReLUNetwork:
         """Return the current network, its neurons in the caller's order."""

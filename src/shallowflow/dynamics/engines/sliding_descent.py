@@ -42,8 +42,13 @@ class SlidingDescent(ConeDescent):
         from shallowflow.kernels.cones.sliding import new_sliding
 
         super().__init__(network, dataset, loss, step, epsilon)
+        self._dataset, self._loss = dataset, loss
         self._inputs = self._root * dataset.inputs
         self._sliding: Sliding = new_sliding(len(self._problem[0].owners) - 1)
+
+    def loss(self) -> float:
+        """Return the loss of the present network."""
+        return self._loss.value(self.network().predict(self._dataset.inputs), self._dataset.targets)
 
     def events(self, step: float) -> tuple[Event, ...]:
         """Return the two-valued events (the first of them, if there are very many); crossings are counted."""

@@ -46,6 +46,7 @@ from shallowflow.kernels.cones.geometry import (
     first_cone,
     new_forces,
     set_forces,
+    total_error,
 )
 from shallowflow.kernels.cones.groups import (
     COOLING_PERIOD,
@@ -202,6 +203,18 @@ def advance(
             if counters[STRAYS] > 0:
                 counters[STRAYS] = sum_strays(hot, counters[HOT_NEURONS], samples, slope, work.strays)
     return steps
+
+
+@njit(cache=True, **LEAN)
+def loss_now(state: State, samples: Samples, slope: float, loss: Loss) -> float:
+    """Return the loss of the present state, without its weight and the points at the origin.
+
+    O(data points): no neuron is looked at, and only working memory is written that each step sets anew.
+    """
+    groups, hot, work, counters = state
+    _sum_moments(groups[1], hot, work, counters[OCCUPIED])
+    value: float = total_error(work, samples, slope, loss)
+    return value
 
 
 @njit(cache=True, **INTERNAL)

@@ -266,20 +266,25 @@ def add_moment(groups: Groups, slot: int, theta: Floats, sign: float) -> None:
 
 
 @njit(cache=True, **INTERNAL)
+def add_group_moment(slot: int, groups: Groups, moment: Floats) -> None:
+    """Add Σ a w of a group to the first d entries of `moment`."""
+    p, s = groups.propagators[slot], groups.sums[slot]
+    d = p.shape[0] - 1
+    for i in range(d + 1):
+        v = 0.0
+        for j in range(d + 1):
+            v += (s[i, j] if i <= j else s[j, i]) * p[d, j]
+        for c in range(d):
+            moment[c] += p[c, i] * v
+
+
+@njit(cache=True, **INTERNAL)
 def add_group_moments(groups: Groups, table: Table) -> None:
     """Add Σ a w of every group to the moments of its pattern."""
-    d = table.moments.shape[1]
     for at in range(table.size[0]):
         slot = table.used[at]
-        if groups.counts[slot] == 0:
-            continue
-        p, s = groups.propagators[slot], groups.sums[slot]
-        for i in range(d + 1):
-            v = 0.0
-            for j in range(d + 1):
-                v += (s[i, j] if i <= j else s[j, i]) * p[d, j]
-            for c in range(d):
-                table.moments[slot, c] += p[c, i] * v
+        if groups.counts[slot] > 0:
+            add_group_moment(slot, groups, table.moments[slot])
 
 
 @njit(cache=True, **INTERNAL)

@@ -16,10 +16,12 @@ from numba import njit
 
 from shallowflow.arrays import Floats, Ints
 from shallowflow.kernels.cones.exits import LONGEST_STEP, Heaps, Indices, popped
+from shallowflow.kernels.cones.geometry import error
 from shallowflow.kernels.cones.groups import COOLING_PERIOD, HOT, MAX_SPREAD, QUIET, RECROSSING
 from shallowflow.kernels.cones.pattern_groups import (
     Groups,
     Steppers,
+    add_group_moment,
     add_group_moments,
     add_moment,
     add_stepper,
@@ -39,6 +41,7 @@ from shallowflow.kernels.cones.pattern_table import (
     Points,
     Signs,
     Table,
+    dot,
     join,
     new_table,
     part,
@@ -159,6 +162,31 @@ def advance(state: State, points: Points, loss: Loss, steps: int) -> int:
         if counters[GROUPED] and counters[STEPPED] > 0 and counters[STEPS] % COOLING_PERIOD == 0:
             _cool(state, points)
     return steps
+
+
+@njit(cache=True, **LEAN)
+def loss_now(state: State, points: Points, loss: Loss) -> float:
+    """Return the loss of the present state, without its weight and the points at the origin.
+
+    O(patterns · points · dimension), and only working memory is written that each step sets anew.
+    """
+    groups, table, d = state.groups, state.table, points.inputs.shape[1]
+    kind, scale, _ = loss
+    for k in range(points.targets.size):
+        table.pulls[k] = 0.0
+    for at in range(table.size[0]):
+        slot = table.used[at]
+        for c in range(d):
+            state.theta[c] = table.moments[slot, c]
+        if groups.counts[slot] > 0:
+            add_group_moment(slot, groups, state.theta)
+        for k in range(points.targets.size):
+            gate = 1.0 if table.active[slot, k] else points.slope[0]
+            table.pulls[k] += gate * dot(state.theta, points.inputs[k], d)
+    total = 0.0
+    for k in range(points.targets.size):
+        total += error(scale * table.pulls[k], points.targets[k], kind)
+    return total
 
 
 @njit(cache=True, **INTERNAL)
