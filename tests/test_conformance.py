@@ -14,7 +14,7 @@ import shallowflow as sf
 from shallowflow.certificates import CERTIFICATES, Certificate, certify
 from shallowflow.data.generators import GENERATORS
 from shallowflow.dynamics import adam, descent_engines, flow, stochastic
-from shallowflow.dynamics.path import flatten
+from shallowflow.dynamics.clock.paths import flatten
 from shallowflow.experiments import DEMO, EXPERIMENTS, PAPERS
 from shallowflow.experiments.experiment import SCALES, Experiment
 from shallowflow.models.loss import Loss

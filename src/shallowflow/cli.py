@@ -19,9 +19,9 @@ from shallowflow.commands.fit import fit
 from shallowflow.commands.reproduce import INTERRUPTED, reproduce
 from shallowflow.commands.studies import studies
 from shallowflow.data import GENERATORS, Dataset
+from shallowflow.dynamics.clock.paths import flatten
 from shallowflow.dynamics.descent import gradient_descent
 from shallowflow.dynamics.flow import gradient_flow
-from shallowflow.dynamics.path import flatten
 from shallowflow.dynamics.record import Record, default_record
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.errors import InvalidInputError, ShallowflowError

@@ -43,6 +43,10 @@ def test_every_key_of_the_public_tables_is_still_there(table: str, now: dict[str
     assert set(THEN["tables"][table]) <= set(now["tables"][table])
 
 
+REMADE = {"shallowflow.SaddleToSaddle"}
+"""Results that only verbs make, whose constructor is no longer theirs: it is now a `Trajectory`."""
+
+
 @pytest.mark.parametrize("function", THEN["functions"])
 def test_every_function_takes_what_it_took(function: str, now: dict[str, Any]) -> None:
     assert_kept(now["functions"][function], THEN["functions"][function])
@@ -51,7 +55,8 @@ def test_every_function_takes_what_it_took(function: str, now: dict[str, Any]) -
 @pytest.mark.parametrize("name", THEN["classes"])
 def test_every_class_has_what_it_had(name: str, now: dict[str, Any]) -> None:
     present, past = now["classes"][name], THEN["classes"][name]
-    assert_kept(present["constructor"], past["constructor"])
+    if name not in REMADE:
+        assert_kept(present["constructor"], past["constructor"])
     assert present["errors"] == past["errors"]
     reachable = {*present["fields"], *present["attributes"]}
     assert {*past["fields"], *past["attributes"]} <= reachable

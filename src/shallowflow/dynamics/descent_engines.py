@@ -8,31 +8,33 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from shallowflow.arrays import one_of
-from shallowflow.data.dataset import Dataset
-from shallowflow.dynamics.driver import Engine
-from shallowflow.dynamics.engines.cone_descent import ConeDescent
-from shallowflow.dynamics.engines.decoupled_descent import DecoupledDescent
-from shallowflow.dynamics.engines.dense_descent import DenseDescent
-from shallowflow.dynamics.engines.fused_descent import FusedDescent
-from shallowflow.dynamics.engines.gram_descent import GramDescent
-from shallowflow.dynamics.engines.knot_descent import KnotDescent
-from shallowflow.dynamics.engines.log_descent import LogDescent
-from shallowflow.dynamics.engines.pattern_descent import BucketedDescent, PatternDescent
+from shallowflow.dynamics.clock.protocol import Engine
+from shallowflow.dynamics.engines.cones import BucketedDescent, ConeDescent, PatternDescent
+from shallowflow.dynamics.engines.knots import KnotDescent
+from shallowflow.dynamics.engines.logs import LogDescent
 from shallowflow.dynamics.engines.sliding_descent import SlidingDescent
-from shallowflow.dynamics.engines.step_descent import WindowDescent
-from shallowflow.dynamics.engines.sweep_descent import PRECISIONS
+from shallowflow.dynamics.engines.stepping import DenseDescent
+from shallowflow.dynamics.engines.steps import WindowDescent
+from shallowflow.dynamics.engines.sweeps import (
+    PRECISIONS,
+    DecoupledDescent,
+    FusedDescent,
+    GramDescent,
+)
+from shallowflow.dynamics.problem import Task
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.geometry.orthonormal import ORTHONORMAL, orthogonal, orthonormality
-from shallowflow.models.loss import LogisticLoss, Loss, NormLoss, SquareLoss
+from shallowflow.models.loss import LogisticLoss, NormLoss, SquareLoss
 from shallowflow.models.networks import (
     AdditiveStepNetwork,
     KnotNetwork,
     LogScaledNetwork,
-    Network,
     ReLUNetwork,
     StepNetwork,
 )
@@ -51,31 +53,18 @@ fused step at d/2 samples, 0.9 at d, 1.2 to 1.4 at 3d/2."""
 
 
 @dataclass(frozen=True)
-class Task:
-    """A descent to be run."""
-
-    network: Network
-    dataset: Dataset
-    loss: Loss
-    step: float
-    epsilon: float
-    steps: int
-    precision: str = "double"
-
-    @property
-    def work(self) -> int:
-        """Steps × neurons × samples."""
-        return self.steps * self.network.width * self.dataset.size
-
-
-@dataclass(frozen=True)
 class Choice:
     """An engine, the problems it fits, the same in words, and whether it can work in single precision."""
 
-    engine: Callable[..., Engine]
+    engine: Callable[[Task], Engine[Any]]
     needs: str
     fits: Callable[[Task], bool]
     single: bool = False
+
+
+def work_of(task: Task) -> int:
+    """Return steps × neurons × samples."""
+    return task.steps * task.network.width * task.dataset.size
 
 
 def _knots(task: Task) -> bool:
@@ -124,18 +113,16 @@ CHOICES: dict[str, Choice] = {
     "scaled": Choice(LogDescent, f"a LogScaledNetwork and {_SQUARE}", _log_scaled),
 }
 ENGINES = ("auto", *CHOICES)
-SWEEPS = tuple(name for name, choice in CHOICES.items() if choice.single)
-"""The engines for wide sweeps."""
 
 
-def chosen_engine(name: str, task: Task) -> Engine:
-    """Return the engine of that name, or the cheapest; refuse one that does not fit."""
+def chosen_engine(name: str, task: Task) -> Callable[[], Engine[Any]]:
+    """Return what makes the engine of that name, or the cheapest; refuse one that does not fit."""
     one_of(name, "engine", ENGINES)
     single = one_of(task.precision, "precision", tuple(PRECISIONS)) == "single"
     asked = name != "auto"
     name = name if asked else cheapest_single(task) if single else cheapest(task)
     choice = CHOICES[name]
-    # What "auto" takes fits, and looking twice may be dear; but single precision is not for every network.
+    # What "auto" takes fits, and the check can be expensive; but single precision is not for every network.
     if (asked or single) and not choice.fits(task):
         raise InvalidInputError(
             f"engine: '{name}' needs {choice.needs}, got a {type(task.network).__name__} and a "
@@ -144,27 +131,26 @@ def chosen_engine(name: str, task: Task) -> Engine:
     if single and not choice.single:
         able = ", ".join(key for key, each in CHOICES.items() if each.single)
         raise InvalidInputError(f"precision: 'single' needs one of the engines {able}, got '{name}'")
-    extra = (task.precision,) if choice.single else ()
-    return choice.engine(task.network, task.dataset, task.loss, task.step, task.epsilon, *extra)
+    return partial(choice.engine, task)
 
 
 def cheapest(task: Task) -> str:
     """Return the name of the exact engine with the cheapest steps at the start, compilation considered."""
-    if _knots(task) and task.work >= BLOCKS_FROM:
+    if _knots(task) and work_of(task) >= BLOCKS_FROM:
         return "blocks"
-    if _steps(task) and task.work >= BLOCKS_FROM:
+    if _steps(task) and work_of(task) >= BLOCKS_FROM:
         return "windows"
     if _log_scaled(task) and orthonormality(task.dataset.inputs) <= ORTHONORMAL:
         # Whatever the work: in the coordinates of the data a frozen coordinate keeps its sign however small
         # it is beside the others; in w rounding would revive it.
         return "scaled"
     if _plane(task):
-        return "cones" if task.work >= CONES_FROM else "dense"
-    if _relu(task) and task.work >= CONES_FROM:
+        return "cones" if work_of(task) >= CONES_FROM else "dense"
+    if _relu(task) and work_of(task) >= CONES_FROM:
         grouped = _cheaper_by_pattern(task)
         if grouped:
             return grouped
-    if _relu_squares(task) and task.work * task.dataset.dimension >= SWEEPS_FROM:
+    if _relu_squares(task) and work_of(task) * task.dataset.dimension >= SWEEPS_FROM:
         return cheapest_single(task)
     return "dense"
 

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
 from shallowflow.arrays import Seed, count, non_negative, one_of, positive, seed_sequence, shown
 from shallowflow.data.targets import Additive, PiecewiseConstant, Target
-from shallowflow.dynamics.driver import Engine, Progress, drive_measured, judge_training, plan
-from shallowflow.dynamics.engines.sampled_descent import SampledDescent
-from shallowflow.dynamics.engines.step_sgd import HatSteps, PlainSteps, PlateauSteps, Sampling
-from shallowflow.dynamics.record import Record
+from shallowflow.dynamics.clock.loop import Progress, run
+from shallowflow.dynamics.clock.paths import flatten
+from shallowflow.dynamics.clock.protocol import Engine
+from shallowflow.dynamics.clock.setting import Setting
+from shallowflow.dynamics.engines.stepping import SampledDescent
+from shallowflow.dynamics.engines.steps import HatSteps, PlainSteps, PlateauSteps
+from shallowflow.dynamics.problem import Sampling, checked_record
+from shallowflow.dynamics.record import Record, default_record
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.two_timescale.population import population_loss
@@ -71,24 +79,26 @@ def stochastic_descent(
         seed_sequence(seed),
         bool(box_slope),
     )
-    runner = _engine(one_of(engine, "engine", ENGINES), network, target, loss, sampling)
-    return drive_measured(
-        runner,
-        lambda: population_loss(runner.network(), target),
-        plan(network, record, steps, step),
-        judge_training,
-        progress,
-    )
+    make = _engine(one_of(engine, "engine", ENGINES), network, target, loss, sampling)
+    record = checked_record(record, default_record(flatten(network).size))
+    setting = Setting("stochastic_descent", None, target, loss, step=step, epsilon=epsilon)
+    return run(make, record, steps * step, setting=setting, progress=progress)
 
 
-def _engine(name: str, network: Network, target: Target, loss: Loss | None, sampling: Sampling) -> Engine:
-    """Return the engine of that name, or the fastest one that fits."""
+def _engine(
+    name: str, network: Network, target: Target, loss: Loss | None, sampling: Sampling
+) -> Callable[[], Engine[Any]]:
+    """Return what makes the engine of that name, or the fastest one that fits."""
     steps = isinstance(network, StepNetwork) and isinstance(target, PiecewiseConstant)
     half_squares = loss is None or loss == SquareLoss()
     if name == "dense" or (name == "auto" and not (steps and half_squares)):
         if sampling.box:
             raise InvalidInputError("box_slope: needs a StepNetwork and a compiled engine, got True")
-        return SampledDescent(network, target, _loss(loss), sampling)
+
+        def measure(now: Network) -> float:
+            return population_loss(now, target)
+
+        return partial(SampledDescent, network, target, _loss(loss), sampling, measure)
     if not (isinstance(network, StepNetwork) and isinstance(target, PiecewiseConstant) and half_squares):
         raise InvalidInputError(
             f"engine: {name!r} needs a StepNetwork and the square loss, got {type(network).__name__} "
@@ -98,10 +108,10 @@ def _engine(name: str, network: Network, target: Target, loss: Loss | None, samp
         name = "hats" if network.width >= HATS_FROM else "plateaus"
         name = name if sampling.batch == 1 and _fits(network, target) else "plain"
     if name == "plain":
-        return PlainSteps(network, target, sampling)
+        return partial(PlainSteps, network, target, sampling)
     if sampling.batch > 1:
         raise InvalidInputError(f"engine: {name!r} takes batch 1 only, got batch {sampling.batch}")
-    return (HatSteps if name == "hats" else PlateauSteps)(network, target, sampling)
+    return partial(HatSteps if name == "hats" else PlateauSteps, network, target, sampling)
 
 
 def _fits(network: StepNetwork, target: PiecewiseConstant) -> bool:

@@ -9,7 +9,7 @@ import shallowflow as sf
 from shallowflow.dynamics.descent_engines import Task, cheapest
 from shallowflow.dynamics.engines.dense_descent import DenseDescent
 from shallowflow.dynamics.engines.pattern_descent import BucketedDescent, PatternDescent
-from shallowflow.dynamics.path import flatten
+from shallowflow.dynamics.clock.paths import flatten
 from shallowflow.models.loss import Loss
 
 LOSSES = (sf.SquareLoss(), sf.SquareLoss("sum"), sf.LogisticLoss())

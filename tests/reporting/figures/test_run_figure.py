@@ -5,7 +5,7 @@ import pytest
 
 from shallowflow.data import Dataset
 from shallowflow.dynamics.outcome import Outcome
-from shallowflow.dynamics.path import Snapshots, flatten
+from shallowflow.dynamics.clock.paths import Snapshots, flatten
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.models import KnotNetwork, Network, ReLUNetwork
 from shallowflow.reporting.figures.runs import run_figure, write_run_figure

@@ -119,3 +119,13 @@ def _array(content: bytes, name: str, whole: bool) -> NDArray[Any]:
     if array.size != math.prod(shape):
         raise FileFormatError(f"{name} has {array.size} entries instead of shape {shape}")
     return array.reshape(shape)
+
+
+def format_of(path: Path) -> str | None:
+    """Return the mark of a file, without looking at the rest of it; None if it has none."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            mark = json.loads(archive.read("header.json"))["format"]
+    except (OSError, *BROKEN):
+        return None
+    return mark if isinstance(mark, str) else None

@@ -36,6 +36,7 @@ KINDS = {
     "groups": "shallowflow.dynamics.clock.group_path:GroupPath",
     "replayed": "shallowflow.dynamics.clock.replayed:Replayed",
     "moves": "shallowflow.dynamics.engines.anls:Moves",
+    "saddles": "shallowflow.dynamics.limits.saddle_to_saddle:Saddles",
 }
 """Kind of path → where its class is; imported when one is read."""
 ARRAYS = ("times", "losses", "path_times")
@@ -84,7 +85,7 @@ def _setting_apart(setting: Setting, room: int) -> tuple[Header, Arrays]:
     """Return a setting as header entries and arrays; data that take more than `room` bytes stay out."""
     entries: Header = {f.name: getattr(setting, f.name) for f in fields(setting)}
     loss, data, arrays = setting.loss, setting.data, Arrays()
-    if isinstance(loss, tuple(LOSSES.values())):
+    if isinstance(loss, SquareLoss | LogisticLoss | NormLoss):
         entries["loss"] = [type(loss).__name__, asdict(loss)]
     entries["data"] = None
     if isinstance(data, Dataset) and data.inputs.nbytes + data.targets.nbytes <= room:
@@ -103,13 +104,13 @@ def _target_apart(target: PiecewiseConstant | PiecewiseAffine) -> list[Any]:
 
 def _setting(header: Header, arrays: Arrays) -> Setting:
     """Return the setting of a file; nothing is known of one of version 1."""
-    entries = dict(header.get("setting", {}))
+    entries: dict[str, Any] = dict(header.get("setting", {}))
     for name in ("step", "speed", "epsilon", "tolerance"):
         entries[name] = None if entries.get(name) is None else real(entries[name], name)
     if entries.get("loss") is not None:
         kind, options = entries["loss"]
         entries["loss"] = LOSSES[kind](**options)
-    kind, content = entries.get("data") or (None, None)
+    kind, content = entries.get("data") or (None, ())
     if kind == "Dataset":
         entries["data"] = Dataset(arrays["data_inputs"], arrays["data_targets"], str(content))
     elif kind == "Additive":
@@ -160,9 +161,7 @@ def _assemble(header: Header, arrays: Arrays) -> Trajectory[Network]:
     events = tuple(Event(float(t), str(kind), int(j), int(k)) for t, kind, j, k in header["events"])
     path, setting = _path(header, arrays), _setting(header, arrays)
     outcome = Outcome(*header["outcome"])
-    return Trajectory(
-        arrays["times"], arrays["losses"], path, events, outcome, header["statistics"], setting
-    )
+    return Trajectory(arrays["times"], arrays["losses"], path, events, outcome, header["statistics"], setting)
 
 
 def _path(header: Header, arrays: Arrays) -> Path[Network]:

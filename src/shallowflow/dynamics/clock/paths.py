@@ -17,7 +17,6 @@ from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, get_args, get_type_hints
 
 import numpy as np
-from numpy.typing import NDArray
 
 from shallowflow.arrays import Floats, FrozenArrays, Ints, real
 from shallowflow.errors import FileFormatError, InvalidInputError
@@ -36,8 +35,8 @@ else:
     N_co = TypeVar("N_co", covariant=True)
     N = TypeVar("N")
 
-Rows = Mapping[str, NDArray[Any]]
-"""Columns by name, as an engine hands them down for the steps of one piece."""
+Rows = Mapping[str, Any]
+"""Columns (arrays) by name, as an engine hands them down for the steps of one piece."""
 LARGEST_TABLE = 2**30
 """Bytes that `recorded` may take."""
 
@@ -158,7 +157,9 @@ class RestLog(Path[N_co]):
     """
 
     rest_times: Annotated[Floats, Column(("r",), rising=True)] | None = field(default=None, kw_only=True)
-    rest_neurons: Annotated[Ints, Column(("r",), whole=True, below="m")] | None = field(default=None, kw_only=True)
+    rest_neurons: Annotated[Ints, Column(("r",), whole=True, below="m")] | None = field(
+        default=None, kw_only=True
+    )
     rest_points: Annotated[Ints, Column(("r",), whole=True)] | None = field(default=None, kw_only=True)
 
     def resting(self, time: float) -> tuple[Ints, Ints] | None:
@@ -234,4 +235,6 @@ class Polynomials(RestLog[N_co]):
     def check(self) -> None:
         """Refuse steps with fewer than two nodes."""
         if self.values.shape[1] < 2:
-            raise FileFormatError(f"path_values has {self.values.shape[1]} nodes per step instead of 2 or more")
+            raise FileFormatError(
+                f"path_values has {self.values.shape[1]} nodes per step instead of 2 or more"
+            )

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from shallowflow.arrays import Floats, Ints
 from shallowflow.dynamics.clock.paths import N, Path, Rows, Snapshots, flatten
-from shallowflow.dynamics.clock.protocol import Engine, Piece, Statistics, Stop
+from shallowflow.dynamics.clock.protocol import Engine, Piece, Stop
 from shallowflow.dynamics.outcome import Event
 from shallowflow.dynamics.record import Record
 
@@ -106,7 +106,9 @@ class Recorder(Generic[N]):
         chosen = np.flatnonzero(numbers % interval == 0) + 1
         times, losses = piece.times[chosen], self._losses_at(piece, chosen)
         if piece.between is not None and interval == 1:
-            times, losses = (np.concatenate(pair) for pair in zip(piece.between, (times, losses), strict=True))
+            times, losses = (
+                np.concatenate(pair) for pair in zip(piece.between, (times, losses), strict=True)
+            )
             order = np.argsort(times, kind="stable")
             times, losses = times[order], losses[order]
         self._times += times.tolist()
@@ -200,7 +202,9 @@ class Recorder(Generic[N]):
             times = _joined([times for times, _ in self._pieces], "knots")
             rows = joined_rows(self._engine.reads, [rows for _, rows in self._pieces])
             return self._engine.path(times, rows)
-        rests = {name: np.concatenate([each[name] for each in self._rests]) for name in RESTS if self._rests}
+        rests: dict[str, Any] = {
+            name: np.concatenate([each[name] for each in self._rests]) for name in RESTS if self._rests
+        }
         if self._moments is not None and self._record.networks:
             kept = np.array(self._times)[: self._kept]
             return Snapshots(self._template, kept, self._values[: self._kept], **rests)
@@ -215,7 +219,7 @@ def _moments(engine: Engine[Any], record: Record, until: float) -> Floats | None
     if engine.tick is None:
         return record.moments(until, first=1e-6 * until) if np.isfinite(until) else None
     if engine.reads is None:
-        return engine.tick * record.indices(round(until / engine.tick), engine.tick)
+        return np.asarray(engine.tick * record.indices(round(until / engine.tick), engine.tick), float)
     return None
 
 

@@ -5,16 +5,16 @@ See `kernels.cones.sliding`.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from shallowflow.arrays import Floats
-from shallowflow.data.dataset import Dataset
-from shallowflow.dynamics.engines.cone_descent import ConeDescent
+from shallowflow.dynamics.clock.protocol import Piece, Statistics
+from shallowflow.dynamics.engines.cones import ConeDescent
 from shallowflow.dynamics.outcome import Event
-from shallowflow.models.loss import LogisticLoss, SquareLoss
-from shallowflow.models.networks import ReLUNetwork
+from shallowflow.dynamics.problem import Task
 
 if TYPE_CHECKING:
     from shallowflow.kernels.cones.sliding import Sliding
@@ -31,35 +31,30 @@ class SlidingDescent(ConeDescent):
 
     name = "sliding"
 
-    def __init__(
-        self,
-        network: ReLUNetwork,
-        dataset: Dataset,
-        loss: SquareLoss | LogisticLoss,
-        step: float,
-        epsilon: float,
-    ) -> None:
+    def __init__(self, task: Task) -> None:
         from shallowflow.kernels.cones.sliding import new_sliding
 
-        super().__init__(network, dataset, loss, step, epsilon)
-        self._dataset, self._loss = dataset, loss
-        self._inputs = self._root * dataset.inputs
+        super().__init__(task)
+        self._measure = task.measure
         self._sliding: Sliding = new_sliding(len(self._problem[0].owners) - 1)
 
     def loss(self) -> float:
-        """Return the loss of the present network."""
-        return self._loss.value(self.network().predict(self._dataset.inputs), self._dataset.targets)
+        """Return the present loss."""
+        return self._measure(self.network())
 
-    def events(self, step: float) -> tuple[Event, ...]:
-        """Return the two-valued events (the first of them, if there are very many); crossings are counted."""
+    def advance(self, until: float, rows: bool) -> Piece:
+        """Make the steps up to `until`; two-valued events are listed (the first, if there are very many)."""
         from shallowflow.kernels.cones.sliding import TWO_VALUED
 
-        events, normals = self._sliding.events, self._problem[0].normals
-        listed = events[: min(self._sliding.counts[TWO_VALUED], len(events))]
-        return tuple(
-            Event(number * step, "two-valued", int(neuron), self._point(normals[wall]))
-            for number, neuron, wall in listed
-        )
+        before = int(self._sliding.counts[TWO_VALUED])
+        piece = super().advance(until, rows)
+        found = self._sliding.events
+        listed = found[before : min(self._sliding.counts[TWO_VALUED], len(found))]
+        return replace(piece, events=lambda most: [self._event(*row) for row in listed[:most]])
+
+    def _event(self, number: int, neuron: int, wall: int) -> Event:
+        normal = self._problem[0].normals[wall]
+        return Event(number * self.tick, "two-valued", int(neuron), self._point(normal))
 
     def _point(self, normal: Floats) -> int:
         """Return the first data point on a wall's line."""
@@ -67,7 +62,7 @@ class SlidingDescent(ConeDescent):
         across = np.abs(self._inputs[:, 0] * normal[1] - self._inputs[:, 1] * normal[0])
         return int(np.argmin(np.where(sizes > 0, across / np.where(sizes > 0, sizes, 1.0), np.inf)))
 
-    def statistics(self) -> dict[str, float | int | str]:
+    def statistics(self) -> Statistics:
         """Return the counts of `ConeDescent`, and how many neurons slid, were released, or rest at w = 0."""
         from shallowflow.kernels.cones import sliding as kernel
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from shallowflow.arrays import Floats
 from shallowflow.data.dataset import Dataset
-from shallowflow.dynamics.path import Snapshots, flatten
+from shallowflow.dynamics.clock.paths import Snapshots, flatten
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.errors import InvalidInputError
 from shallowflow.experiments.figure import Animation, Figure, Panel, Series

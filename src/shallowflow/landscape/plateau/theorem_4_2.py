@@ -33,8 +33,7 @@ import numpy as np
 from scipy.linalg import qr, rq, solve_triangular
 
 from shallowflow.arrays import Floats
-from shallowflow.dynamics.anls.candidates import Candidate, candidates
-from shallowflow.dynamics.anls.reference import relu_matrix
+from shallowflow.landscape.plateau.moves import Candidate, candidates, relu_matrix
 
 RANK = 1e-12
 """Diagonal entries of a pivoted triangle below this share of the first are rounding."""

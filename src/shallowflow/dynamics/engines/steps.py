@@ -1,48 +1,78 @@
-"""Engines of one-pass SGD for a `StepNetwork`: the plain loop, plateaus, hat functions, batches.
+"""Networks of steps: descent on sorted samples, and one-pass stochastic descent against a target.
 
-All four draw from the same random stream and make the same steps up to rounding.
+"windows" makes the steps of plain descent and evaluates σ only for samples inside a neuron's window. The
+engines of stochastic descent, "plain", "plateaus" and "hats", draw from the same random stream and make the
+same steps up to rounding.
 """
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import numpy as np
 
 from shallowflow.arrays import Floats, Ints
 from shallowflow.data.targets import PiecewiseConstant
-from shallowflow.dynamics.outcome import Event
-from shallowflow.models.networks import Network, StepNetwork
+from shallowflow.dynamics.clock.protocol import Ticking
+from shallowflow.dynamics.problem import Sampling, Task
+from shallowflow.landscape.two_timescale.population import step_loss
+from shallowflow.models.loss import NormLoss
+from shallowflow.models.networks import AdditiveStepNetwork, Network, StepNetwork
 
 FEWEST_CELLS, CELLS_PER_NEURON, VECTOR = 4096, 8, 8
 
 
-@dataclass(frozen=True)
-class Sampling:
-    """Steps and noise of a run: h, εh, half the width of the uniform noise, samples per step, the seed."""
+class WindowDescent(Ticking):
+    """The steps of plain descent; σ is evaluated only for samples inside a neuron's window."""
 
-    step: float
-    slow: float
-    noise: float
-    batch: int
-    seed: np.random.SeedSequence
-    box: bool = False
+    name = "windows"
 
-    @property
-    def rates(self) -> tuple[float, float, float]:
-        """(h, εh, noise), as kernels take them."""
-        return self.step, self.slow, self.noise
+    def __init__(self, task: Task) -> None:
+        super().__init__(task.step)
+        network, dataset = task.network, task.dataset
+        assert isinstance(network, StepNetwork | AdditiveStepNetwork)
+        self._network, self._measure = network, task.measure
+        shape = (network.width, dataset.dimension)
+        self._u = np.array(network.positions.reshape(shape).T, order="C")
+        self._a = np.array(network.outer.reshape(shape).T, order="C")
+        self._offset = np.array([float(network.offset)])
+        order = np.argsort(dataset.inputs, axis=0, kind="stable").T.astype(np.int64)
+        x = np.take_along_axis(dataset.inputs.T, order, axis=1)
+        self._samples = (np.ascontiguousarray(x), np.ascontiguousarray(order), dataset.targets.copy())
+        self._rates = (task.step, task.step * task.epsilon)
+        norm = isinstance(task.loss, NormLoss)
+        self._loss = (norm, 1.0 if norm else task.weight)
+
+    def _steps(self, count: int) -> int:
+        from shallowflow.kernels.steps.descent import advance_windows
+
+        state, sharpness = (self._u, self._a, self._offset), self._network.sharpness
+        done = int(advance_windows(*state, sharpness, self._samples, self._rates, self._loss, count))
+        finite = np.isfinite(self._u).all() and np.isfinite(self._a).all()
+        return done if finite else min(done, count - 1)
+
+    def loss(self) -> float:
+        """Return the present loss."""
+        return self._measure(self.network())
+
+    def network(self) -> Network:
+        """Return the present network."""
+        shape = self._network.positions.shape
+        return self._network.moved(
+            {
+                "positions": self._u.T.reshape(shape).copy(),
+                "outer": self._a.T.reshape(shape).copy(),
+                "offset": np.asarray(float(self._offset[0])),
+            }
+        )
 
 
-class _StepSGD:
-    """What the engines share: the copied arrays, the network, no events."""
-
-    name: str
+class _StepSGD(Ticking):
+    """What the engines share: the copied arrays, the network, its exact loss."""
 
     def __init__(self, network: StepNetwork, target: PiecewiseConstant, sampling: Sampling) -> None:
         from shallowflow.kernels.steps.sgd import seeded
 
-        self._network, self._sampling = network, sampling
+        super().__init__(sampling.step)
+        self._network, self._sampling, self._whole_target = network, sampling, target
         self._target = (target.breakpoints.copy(), target.values.copy())
         self._state = seeded(sampling.seed)
 
@@ -51,13 +81,13 @@ class _StepSGD:
             {"positions": positions.copy(), "outer": a[1:].copy(), "offset": np.asarray(float(a[0]))}
         )
 
-    def events(self, step: float) -> tuple[Event, ...]:
-        """Nothing is watched for."""
-        return ()
+    def network(self) -> StepNetwork:
+        """Return the present network."""
+        raise NotImplementedError
 
-    def statistics(self) -> dict[str, float | int | str]:
-        """Nothing is counted."""
-        return {}
+    def loss(self) -> float:
+        """Return ½∫(f − f*)² of the present network."""
+        return step_loss(self.network(), self._whole_target)
 
 
 class PlainSteps(_StepSGD):
@@ -70,18 +100,17 @@ class PlainSteps(_StepSGD):
         self._u = network.positions.copy()
         self._a = np.concatenate([[float(network.offset)], network.outer])
 
-    def advance(self, steps: int) -> int:
-        """Make up to `steps` steps; stop where a residual overflows."""
+    def _steps(self, count: int) -> int:
         from shallowflow.kernels.steps.sgd import advance_batches, advance_plain
 
         start = (self._u, self._a, self._network.sharpness, self._target, self._sampling.rates)
         box, batch = self._sampling.box, self._sampling.batch
         if batch == 1:
-            return int(advance_plain(*start, box, steps, self._state))
-        return int(advance_batches(*start, box, (steps, batch), self._state))
+            return int(advance_plain(*start, box, count, self._state))
+        return int(advance_batches(*start, box, (count, batch), self._state))
 
-    def network(self) -> Network:
-        """Return the current network."""
+    def network(self) -> StepNetwork:
+        """Return the present network."""
         return self._moved(self._u, self._a)
 
 
@@ -129,8 +158,7 @@ class PlateauSteps(_SortedSteps):
         self._c[: network.width + 1] = np.cumsum(self._sorted_weights())
         self._ramp, self._scratch = ramps(network.width, padded), np.empty(padded)
 
-    def advance(self, steps: int) -> int:
-        """Make up to `steps` steps; stop where a residual overflows."""
+    def _steps(self, count: int) -> int:
         from shallowflow.kernels.steps.plateaus import advance_plateaus
 
         return int(
@@ -145,13 +173,13 @@ class PlateauSteps(_SortedSteps):
                 self._target,
                 self._sampling.rates,
                 self._sampling.box,
-                steps,
+                count,
                 self._state,
             )
         )
 
-    def network(self) -> Network:
-        """Return the current network."""
+    def network(self) -> StepNetwork:
+        """Return the present network."""
         return self._in_order(np.diff(self._c[: self._u.size + 1], prepend=0.0))
 
 
@@ -169,8 +197,7 @@ class HatSteps(_SortedSteps):
         self._draws = np.zeros(DRAWS + 2 * AHEAD), np.zeros(DRAWS)
         self._scratch = np.empty(network.width)
 
-    def advance(self, steps: int) -> int:
-        """Make up to `steps` steps; stop where a residual overflows."""
+    def _steps(self, count: int) -> int:
         from shallowflow.kernels.steps.hats import advance_hats
 
         return int(
@@ -186,13 +213,13 @@ class HatSteps(_SortedSteps):
                 self._target,
                 self._sampling.rates,
                 self._sampling.box,
-                steps,
+                count,
                 self._state,
             )
         )
 
-    def network(self) -> Network:
-        """Return the current network."""
+    def network(self) -> StepNetwork:
+        """Return the present network."""
         from shallowflow.kernels.steps.hats import weights
 
         return self._in_order(weights(*self._levels, self._u.size))

@@ -81,3 +81,23 @@ def landing(k: int, direction: int, knots: list[float], inactive: list[int], x: 
     beyond = knots[neighbour] if passed == last else x[passed + direction]
     position = 0.5 * (x[passed] + beyond)
     return position if min(x[passed], beyond) < position < max(x[passed], beyond) else None
+
+
+def relu_matrix(knots: Floats, x: Floats) -> Floats:
+    """Return A_ij = relu(x_i − knots_j), (m, n), [plateau] (4.1)."""
+    return np.maximum(x[:, None] - knots, 0.0)
+
+
+def best_loss(knots: Floats, x: Floats, y: Floats) -> float:
+    """Return min_c ‖A c − y‖² for these knots, [plateau] (4.1); x, y: (m,), x may repeat."""
+    matrix = relu_matrix(knots, x)
+    coefficients, *_ = np.linalg.lstsq(matrix, y)
+    residual = matrix @ coefficients - y
+    return float(residual @ residual)
+
+
+def moved(knots: Floats, candidate: Candidate) -> Floats:
+    """Return the knots after a candidate move."""
+    changed = knots.copy()
+    changed[candidate.neuron] = candidate.position
+    return changed
