@@ -53,9 +53,9 @@ def gradient_descent(
     - "cones": a `ReLUNetwork` in the plane, at a cost per step that does not grow with the width; "patterns":
       the same in any dimension, the cost grows with the number of sign patterns; "bucketed": O(dimension) per
       neuron;
-    - "fused", "decoupled" (orthogonal inputs, O(width·n)): compiled, for a `ReLUNetwork` and the square loss;
-      "gram": the same by NumPy's product with the inputs' Gram matrix, best for n ≤ d; these three also run
-      in `precision="single"`, on request only;
+    - "fused", "lanes" (few samples), "decoupled" (orthogonal inputs, O(width·n)): compiled, for a
+      `ReLUNetwork`; "gram": the same for the square loss, by NumPy's product with the inputs' Gram matrix,
+      best for n ≤ d; these four also run in `precision="single"`, on request only;
     - "scaled": compiled, for a `LogScaledNetwork` on orthonormal inputs and the square loss; its neurons keep
       their own log-scales, so that the start may be as small as you like;
     - "windows": compiled, O(samples + width) per step, for the networks of steps and the square or norm loss;

@@ -20,6 +20,7 @@ from shallowflow.dynamics.engines.dense_descent import DenseDescent
 from shallowflow.dynamics.engines.fused_descent import FusedDescent
 from shallowflow.dynamics.engines.gram_descent import GramDescent
 from shallowflow.dynamics.engines.knot_descent import KnotDescent
+from shallowflow.dynamics.engines.lanes_descent import LanesDescent
 from shallowflow.dynamics.engines.log_descent import LogDescent
 from shallowflow.dynamics.engines.pattern_descent import BucketedDescent, PatternDescent
 from shallowflow.dynamics.engines.sliding_descent import SlidingDescent
@@ -95,7 +96,7 @@ def _relu_squares(task: Task) -> bool:
 
 
 def _orthogonal(task: Task) -> bool:
-    return _relu_squares(task) and orthogonal(task.dataset.inputs)
+    return _relu(task) and orthogonal(task.dataset.inputs)
 
 
 def _log_scaled(task: Task) -> bool:
@@ -115,11 +116,10 @@ CHOICES: dict[str, Choice] = {
     "sliding": Choice(SlidingDescent, f"{_RELU} on inputs of dimension 2", _plane),
     "patterns": Choice(PatternDescent, _RELU, _relu),
     "bucketed": Choice(BucketedDescent, _RELU, _relu),
-    "fused": Choice(FusedDescent, f"{_RELU} and {_SQUARE}", _relu_squares, single=True),
+    "fused": Choice(FusedDescent, _RELU, _relu, single=True),
+    "lanes": Choice(LanesDescent, _RELU, _relu, single=True),
     "gram": Choice(GramDescent, f"{_RELU} and {_SQUARE}", _relu_squares, single=True),
-    "decoupled": Choice(
-        DecoupledDescent, f"{_RELU}, {_SQUARE} and orthogonal inputs", _orthogonal, single=True
-    ),
+    "decoupled": Choice(DecoupledDescent, f"{_RELU} and orthogonal inputs", _orthogonal, single=True),
     "windows": Choice(WindowDescent, "a network of steps and the square or norm loss", _steps),
     "scaled": Choice(LogDescent, f"a LogScaledNetwork and {_SQUARE}", _log_scaled),
 }
@@ -173,7 +173,8 @@ def cheapest_single(task: Task) -> str:
     """Return the name of the cheapest engine for wide sweeps, the only ones with single precision."""
     if _orthogonal(task):
         return "decoupled"
-    return "gram" if task.dataset.size <= GRAM_UP_TO * task.dataset.dimension else "fused"
+    few = task.dataset.size <= GRAM_UP_TO * task.dataset.dimension
+    return "gram" if few and _relu_squares(task) else "fused"
 
 
 def _cheaper_by_pattern(task: Task) -> str | None:

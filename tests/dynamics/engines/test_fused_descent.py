@@ -13,6 +13,8 @@ import shallowflow as sf
 from shallowflow.arrays import Floats
 from shallowflow.data.generators import orthogonal, sphere
 from shallowflow.dynamics import descent
+from shallowflow.dynamics.descent_engines import CHOICES
+from shallowflow.dynamics.engines.sweep_descent import PRECISIONS
 from shallowflow.dynamics.path import flatten
 from shallowflow.errors import InvalidInputError
 from tests.rounding import assert_rounded
@@ -31,10 +33,16 @@ def rotation(dimension: int, seed: int) -> Floats:
     width=st.integers(1, 19),
     slope=st.sampled_from([0.0, 0.2]),
     epsilon=st.sampled_from([1.0, 0.25]),
-    reduction=st.sampled_from(["mean", "sum"]),
+    loss=st.sampled_from([sf.SquareLoss("mean"), sf.SquareLoss("sum"), sf.LogisticLoss()]),
 )
 def test_the_iterates_are_those_of_the_dense_engine(
-    seed: int, size: int, dimension: int, width: int, slope: float, epsilon: float, reduction: str
+    seed: int,
+    size: int,
+    dimension: int,
+    width: int,
+    slope: float,
+    epsilon: float,
+    loss: sf.SquareLoss | sf.LogisticLoss,
 ) -> None:
     """Step by step along a run, on random problems with a repeated input, a zero input and a dead neuron.
 
@@ -46,24 +54,26 @@ def test_the_iterates_are_those_of_the_dense_engine(
     inputs[-1] = inputs[0]
     if size > 3:
         inputs[1] = 0.0
-    dataset = sf.Dataset(inputs, rng.standard_normal(size))
+    targets = rng.standard_normal(size)
+    square = isinstance(loss, sf.SquareLoss)
+    dataset = sf.Dataset(inputs, targets if square else np.sign(targets))
     start = sf.initialize.asymmetric(width, dimension, slope=slope, seed=seed)
     inner = np.array(start.inner)
     inner[0] = 0.0
     network = sf.ReLUNetwork(inner, start.outer, slope=slope, scale=start.scale)
-    options: dict[str, Any] = {"step": 0.1, "epsilon": epsilon, "loss": sf.SquareLoss(reduction)}
+    options: dict[str, Any] = {"step": 0.1, "epsilon": epsilon, "loss": loss}
     for steps in (1, 1, 20, 1, 60, 1):
         following = sf.gradient_descent(network, dataset, engine="dense", steps=steps, **options)
         assume(following.outcome.status != "diverged")
         if steps == 1:
-            for engine in ("fused", "gram"):
+            for engine in ("fused", "lanes", "gram") if square else ("fused", "lanes"):
                 trajectory = sf.gradient_descent(network, dataset, engine=engine, steps=1, **options)
                 assert_same_step(trajectory, following, dataset)
         assert isinstance(following.final, sf.ReLUNetwork)
         network = following.final
 
 
-@pytest.mark.parametrize("engine", ["fused", "gram"])
+@pytest.mark.parametrize("engine", ["fused", "lanes", "gram"])
 def test_many_steps_are_those_of_the_dense_engine(engine: str) -> None:
     """While the loss falls at every step, rounding does not grow."""
     dataset, network = sphere(30, 12, seed=0), sf.initialize.asymmetric(16, 12, seed=1)
@@ -146,7 +156,7 @@ def test_what_does_not_fit_is_refused() -> None:
         sf.gradient_descent(network, dataset, step=0.1, steps=5, precision="half")
 
 
-@pytest.mark.parametrize("engine", ["dense", "fused", "gram", "decoupled"])
+@pytest.mark.parametrize("engine", ["dense", "fused", "lanes", "gram", "decoupled"])
 def test_descent_stops_at_the_first_recorded_loss_below_the_level(engine: str) -> None:
     dataset, network = orthogonal(10, 12, seed=1), sf.initialize.asymmetric(20, 12, seed=1)
     options: dict[str, Any] = {
@@ -166,7 +176,7 @@ def test_descent_stops_at_the_first_recorded_loss_below_the_level(engine: str) -
     assert len(at_once.losses) == 1
 
 
-@pytest.mark.parametrize("engine", ["fused", "gram", "decoupled"])
+@pytest.mark.parametrize("engine", ["fused", "lanes", "gram", "decoupled"])
 def test_a_step_too_large_ends_in_an_outcome(engine: str) -> None:
     dataset, network = orthogonal(10, 12), sf.initialize.asymmetric(20, 12, slope=0.1)
     with np.errstate(all="ignore"):
@@ -181,3 +191,16 @@ def test_stability_of_a_larger_problem_is_the_largest_eigenvalue() -> None:
     found = descent.stability(network, dataset, sf.SquareLoss(), 1.0, 2.0)
     kernel = network.tangent_kernel(dataset.inputs)
     assert found == pytest.approx(2.0 * np.linalg.eigvalsh(kernel)[-1] / 150, rel=1e-5)
+
+
+@pytest.mark.parametrize("precision", ["double", "single"])
+@pytest.mark.parametrize("name", ["fused", "lanes", "gram", "decoupled"])
+def test_an_engine_knows_its_loss_without_the_network(name: str, precision: str) -> None:
+    dataset, network = orthogonal(10, 12, seed=1), sf.initialize.asymmetric(20, 12, seed=1, slope=0.1)
+    signs = sf.Dataset(dataset.inputs, np.sign(dataset.targets))
+    problems: list[tuple[sf.Dataset, Any]] = [(dataset, sf.SquareLoss()), (signs, sf.LogisticLoss())]
+    for data, loss in problems[: 1 if name == "gram" else 2]:
+        engine: Any = CHOICES[name].engine(network, data, loss, 2.0, 0.5, precision)
+        assert engine.advance(7) == 7
+        expected = loss.value(engine.network().predict(data.inputs), data.targets)
+        assert_rounded(engine.loss(), expected, 60, kind=PRECISIONS[precision])

@@ -22,43 +22,35 @@ class DecoupledDescent(SweepDescent):
     name = "decoupled"
 
     def _lay_out(self, dataset: Dataset) -> None:
-        from shallowflow.kernels.orthogonal.descent import BLOCK, advance
+        from shallowflow.kernels.orthogonal import descent
+        from shallowflow.kernels.shared.losses import Problem
         from shallowflow.kernels.shared.vectors import aligned
 
-        self._kernel = advance
-        network, constants = self._network, self._constants
-        samples = BLOCK // constants.itemsize
+        self._kernel, network, constants = descent, self._network, self._constants
+        samples = descent.BLOCK // constants.itemsize
         squares = np.einsum("id,id->i", dataset.inputs, dataset.inputs)
-        self._problem = (
-            self._blocks(squares, samples),
-            self._blocks(dataset.targets, samples),
-            constants,
-        )
+        data = self._blocks(squares, samples), self._blocks(dataset.targets, samples)
+        self._problem = Problem(*data, constants, self._loss)
         values = self._blocks(network.preactivations(dataset.inputs), samples)
-        self._values = aligned(values.size, values).reshape(-1, network.width, samples)
-        self._values[:] = values.transpose(1, 0, 2)
+        self._inner = aligned(values.size, values).reshape(-1, network.width, samples)
+        self._inner[:] = values.transpose(1, 0, 2)
         self._outer = network.outer.astype(constants.dtype)
-        self._start = self._values.copy()
-
-    def advance(self, steps: int) -> int:
-        """Make up to `steps` steps; stop when a parameter has become non-finite."""
-        done = int(self._kernel(self._values, self._outer, *self._problem, steps))
-        return done if np.isfinite(self._values).all() else min(done, steps - 1)
+        self._start = self._inner.copy()
 
     def network(self) -> ReLUNetwork:
         """Return the current network; this costs a product of m·n·d."""
-        return self._built(self._values, self._outer)
+        return self._built(self._inner, self._outer)
 
     def predictions(self) -> Floats:
         """Return h at the data without making the network."""
-        values = self._values.astype(np.float64, copy=False)
+        values = self._inner.astype(np.float64, copy=False)
         active = np.maximum(values, self._network.slope * values)
         outputs: Floats = self._network.scale * (self._outer.astype(np.float64) @ active)
         return outputs.reshape(-1)[: len(self._inputs)]
 
     def snapshot(self) -> Callable[[], ReLUNetwork]:
         """Return a function that makes the network of this moment."""
-        return partial(self._built, self._values.copy(), self._outer.copy())
+        return partial(self._built, self._inner.copy(), self._outer.copy())
 
     def _rows(self, values: Floats) -> Floats:
         """Return values in blocks as (m, n)."""
@@ -66,7 +58,7 @@ class DecoupledDescent(SweepDescent):
         return rows[:, : len(self._inputs)].astype(np.float64)
 
     def _built(self, values: Floats, outer: Floats) -> ReLUNetwork:
-        squares = self._problem[0].reshape(-1)[: len(self._inputs)].astype(np.float64)
+        squares = self._problem.inputs.reshape(-1)[: len(self._inputs)].astype(np.float64)
         moved = self._rows(values - self._start) / np.where(squares > 0, squares, 1.0)
         inner = self._network.inner + moved @ self._inputs
         return self._network.moved({"inner": inner, "outer": outer.astype(np.float64)})

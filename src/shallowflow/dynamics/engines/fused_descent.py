@@ -1,7 +1,4 @@
-"""Descent of a `ReLUNetwork` with the square loss for wide sweeps: one compiled pass over the data per step.
-
-Works in double or in single precision. See `kernels.dense.fused`.
-"""
+"""Descent of a `ReLUNetwork`: one compiled pass over many samples per step. See `kernels.dense.fused`."""
 
 from __future__ import annotations
 
@@ -18,21 +15,15 @@ class FusedDescent(SweepDescent):
     name = "fused"
 
     def _lay_out(self, dataset: Dataset) -> None:
-        from shallowflow.kernels.dense import fused as fused_descent
-        from shallowflow.kernels.dense.fused import PANEL, ROWS
+        from shallowflow.kernels.dense import fused
+        from shallowflow.kernels.shared.losses import Problem
 
-        self._kernel = fused_descent.advance
-        network, constants = self._network, self._constants
-        samples = PANEL // constants.itemsize
-        self._inner = fused_descent.packed(network.inner, ROWS, constants)
-        self._outer = self._blocks(network.outer, ROWS)
-        inputs = fused_descent.packed(dataset.inputs, samples, constants)
-        self._problem = inputs, self._blocks(dataset.targets, samples), constants
-
-    def advance(self, steps: int) -> int:
-        """Make up to `steps` steps; stop when a parameter has become non-finite."""
-        done = int(self._kernel(self._inner, self._outer, *self._problem, steps))
-        return done if np.isfinite(self._inner).all() else min(done, steps - 1)
+        self._kernel, constants = fused, self._constants
+        samples = fused.PANEL // constants.itemsize
+        self._inner = fused.packed(self._network.inner, fused.ROWS, constants)
+        self._outer = self._blocks(self._network.outer, fused.ROWS)
+        inputs = fused.packed(dataset.inputs, samples, constants)
+        self._problem = Problem(inputs, self._blocks(dataset.targets, samples), constants, self._loss)
 
     def network(self) -> ReLUNetwork:
         """Return the current network."""

@@ -20,7 +20,7 @@ class GramDescent(SweepDescent):
 
     def _lay_out(self, dataset: Dataset) -> None:
         from shallowflow.kernels.dense.gram import gate
-        from shallowflow.kernels.shared.vectors import INNER_RATE, OUTER_RATE
+        from shallowflow.kernels.shared.losses import INNER_RATE, OUTER_RATE
 
         self._gate, self._kind = gate, self._constants.dtype
         self._rates = self._constants[INNER_RATE], self._constants[OUTER_RATE]
@@ -50,6 +50,11 @@ class GramDescent(SweepDescent):
         inner: Floats = self._network.inner + coefficients.astype(np.float64) @ self._inputs
         self._network = self._network.moved({"inner": inner, "outer": self._outer.astype(np.float64)})
         return steps
+
+    def loss(self) -> float:
+        """Return the present loss."""
+        residual = self._targets - self._network.predict(self._inputs)
+        return 0.5 * self._weight * float(residual @ residual)
 
     def network(self) -> ReLUNetwork:
         """Return the current network."""

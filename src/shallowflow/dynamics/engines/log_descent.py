@@ -19,21 +19,25 @@ class LogDescent:
     def __init__(
         self, network: LogScaledNetwork, dataset: Dataset, loss: SquareLoss, step: float, epsilon: float
     ) -> None:
-        from shallowflow.kernels.orthogonal.descent import descend
+        from shallowflow.kernels.orthogonal import descent
 
         check_orthonormal(dataset, "engine 'scaled'")
-        self._descend, self._start, self._dataset = descend, network, dataset
-        weight = loss.weight(dataset.size)
-        self._rates = step * epsilon * weight, step * weight
-        self._z = np.ascontiguousarray(network.preactivations(dataset.inputs))
-        self._outer, self._log_scales = network.outer.copy(), network.log_scales.copy()
+        self._kernel, self._start, self._dataset = descent, network, dataset
+        self._weight = loss.weight(dataset.size)
+        self._rates = step * epsilon * self._weight, step * self._weight
+        z = np.ascontiguousarray(network.preactivations(dataset.inputs))
+        self._neurons = descent.LogNeurons(z, network.outer.copy(), network.log_scales.copy())
         self._targets, self._steps = dataset.targets.copy(), 0
 
     def advance(self, steps: int) -> int:
         """Make up to `steps` steps; stop at the first that leaves a parameter non-finite."""
-        done = int(self._descend(self._z, self._outer, self._log_scales, self._targets, *self._rates, steps))
+        done = int(self._kernel.descend(self._neurons, self._targets, self._rates, steps, np.empty(0)))
         self._steps += done
         return done
+
+    def loss(self) -> float:
+        """Return the present loss without making the network."""
+        return self._weight * self._kernel.log_loss_now(self._neurons, self._targets)
 
     def network(self) -> LogScaledNetwork:
         """Return the current network; the part of the weights orthogonal to the data has not moved."""
@@ -41,12 +45,13 @@ class LogDescent:
             return self._start
         inputs = self._dataset.inputs
         rest = self._start.inner - self._start.preactivations(inputs) @ inputs
-        kept = np.exp(np.minimum(self._start.log_scales - self._log_scales, 700.0))
+        z, outer, log_scales = self._neurons
+        kept = np.exp(np.minimum(self._start.log_scales - log_scales, 700.0))
         return self._start.moved(
             {
-                "inner": self._z @ inputs + kept[:, None] * rest,
-                "outer": self._outer.copy(),
-                "log_scales": self._log_scales.copy(),
+                "inner": z @ inputs + kept[:, None] * rest,
+                "outer": outer.copy(),
+                "log_scales": log_scales.copy(),
             }
         )
 
