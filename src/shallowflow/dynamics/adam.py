@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
 
-from shallowflow.arrays import count, one_of, positive, shown, unit_interval
+from shallowflow.arrays import count, positive, shown, unit_interval
 from shallowflow.data.dataset import Dataset
+from shallowflow.dynamics.choice import chosen_engine
 from shallowflow.dynamics.clock.loop import Progress, run
 from shallowflow.dynamics.clock.paths import flatten
-from shallowflow.dynamics.clock.protocol import Engine, Ticking
+from shallowflow.dynamics.clock.protocol import Ticking
 from shallowflow.dynamics.clock.setting import Setting
 from shallowflow.dynamics.engines.stepping import Stepping
 from shallowflow.dynamics.problem import Task, check_problem, checked_loss, checked_record
@@ -20,10 +19,8 @@ from shallowflow.dynamics.record import Record, default_record
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.geometry.blocks import sort_data
-from shallowflow.models.loss import Loss, SquareLoss
+from shallowflow.models.loss import Loss
 from shallowflow.models.networks import KnotNetwork, Network, Parameters
-
-ENGINES = ("auto", "dense", "sweep")
 
 
 def adam(
@@ -57,16 +54,8 @@ def adam(
     loss = checked_loss(loss, dataset)
     step, steps = positive(step, "step"), count(steps, "steps")
     rates = Rates(betas, damping)
-    one_of(engine, "engine", ENGINES)
     task = Task(network, dataset, loss, step=step, steps=steps)
-    make: Callable[[], Engine[Any]]
-    if engine != "dense" and isinstance(network, KnotNetwork) and isinstance(loss, SquareLoss):
-        make = partial(SweepAdam, task, rates)
-    elif engine == "sweep":
-        kinds = f"{type(network).__name__} and {type(loss).__name__}"
-        raise InvalidInputError(f"engine: 'sweep' needs a KnotNetwork and a SquareLoss, got {kinds}")
-    else:
-        make = partial(DenseAdam, task, rates)
+    make = partial(chosen_engine("adam", engine, task), rates)
     record = checked_record(record, default_record(flatten(network).size))
     setting = Setting("adam", None, dataset, loss, step=step)
     return run(make, record, float(steps), setting=setting, progress=progress)

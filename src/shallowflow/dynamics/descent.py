@@ -10,12 +10,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from shallowflow.arrays import Floats, count, non_negative, positive
+from shallowflow.arrays import Floats, count, non_negative, one_of, positive
 from shallowflow.data.dataset import Dataset
+from shallowflow.dynamics.choice import chosen_engine
 from shallowflow.dynamics.clock.loop import Progress, run
 from shallowflow.dynamics.clock.paths import flatten
 from shallowflow.dynamics.clock.setting import Setting
-from shallowflow.dynamics.descent_engines import chosen_engine
 from shallowflow.dynamics.outcome import Outcome
 from shallowflow.dynamics.problem import Task, check_problem, checked_loss, checked_record
 from shallowflow.dynamics.record import Record, default_record
@@ -23,6 +23,7 @@ from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.models.loss import Loss
 from shallowflow.models.networks import Network
 
+PRECISIONS = ("double", "single")
 SMALL = 100
 """Rows up to which all eigenvalues of a matrix are computed at once."""
 
@@ -53,9 +54,9 @@ def gradient_descent(
     - "cones": a `ReLUNetwork` in the plane, at a cost per step that does not grow with the width; "patterns":
       the same in any dimension, the cost grows with the number of sign patterns; "bucketed": O(dimension) per
       neuron;
-    - "fused", "decoupled" (orthogonal inputs, O(width·n)): compiled, for a `ReLUNetwork` and the square loss;
-      "gram": the same by NumPy's product with the inputs' Gram matrix, best for n ≤ d; these three also run
-      in `precision="single"`, on request only;
+    - "fused", "lanes" (few samples), "decoupled" (orthogonal inputs, O(width·n)): compiled, for a
+      `ReLUNetwork`; "gram": the same for the square loss, by NumPy's product with the inputs' Gram matrix,
+      best for n ≤ d; these four also run in `precision="single"`, on request only;
     - "scaled": compiled, for a `LogScaledNetwork` on orthonormal inputs and the square loss; its neurons keep
       their own log-scales, so that the start may be as small as you like;
     - "windows": compiled, O(samples + width) per step, for the networks of steps and the square or norm loss;
@@ -82,7 +83,8 @@ def gradient_descent(
     stop_below = non_negative(stop_below, "stop_below")
     record = checked_record(record, default_record(flatten(network).size))
     task = Task(network, dataset, loss, step, epsilon, steps, precision)
-    make = chosen_engine(engine, task)
+    one_of(precision, "precision", PRECISIONS)
+    make = chosen_engine("gradient_descent", engine, task, precision)
     limit = stability(task)
     setting = Setting("gradient_descent", None, dataset, loss, step=step, epsilon=epsilon)
     trajectory = run(make, record, steps * step, setting=setting, progress=progress, stop_below=stop_below)

@@ -2,35 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from typing import Any
-
 import numpy as np
 
-from shallowflow.arrays import non_negative, one_of, positive
+from shallowflow.arrays import non_negative, positive
 from shallowflow.data.dataset import Dataset
+from shallowflow.dynamics.choice import chosen_engine
 from shallowflow.dynamics.clock.loop import Progress, not_begun, run
 from shallowflow.dynamics.clock.paths import flatten
-from shallowflow.dynamics.clock.protocol import Engine
 from shallowflow.dynamics.clock.setting import Setting
 from shallowflow.dynamics.problem import Task, check_problem, checked_loss, checked_record
 from shallowflow.dynamics.record import DEFAULT_BYTES, Record
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.errors import InvalidInputError
-from shallowflow.models.loss import LogisticLoss, Loss, SquareLoss
+from shallowflow.models.loss import Loss
 from shallowflow.models.networks import (
-    AdditiveStepNetwork,
-    KnotNetwork,
     LogScaledNetwork,
     Network,
-    ReLUNetwork,
-    StepNetwork,
 )
 
-ENGINES = ("auto", "dense", "stages", "cones")
-CONES_ABOVE = 1_000
-"""Neurons above which the engine by cones is faster than the dense one, even if it has to be compiled."""
 EXPECTED_NODES = 40_000
 
 
@@ -78,60 +67,25 @@ def gradient_flow(
     until, speed = positive(until, "until"), positive(speed, "speed")
     epsilon, tolerance = positive(epsilon, "epsilon"), positive(tolerance, "tolerance")
     stop = non_negative(stop, "stop")
-    one_of(engine, "engine", ENGINES)
     task = Task(network, dataset, loss, epsilon=epsilon, speed=speed, tolerance=tolerance, stop=stop)
     setting = Setting("gradient_flow", None, dataset, loss, None, speed, epsilon, tolerance)
-    make, heavy = _engine(engine, task)
+    if isinstance(network, LogScaledNetwork) and (epsilon, stop) != (1.0, 0.0):
+        raise InvalidInputError(
+            "network: the flow of a LogScaledNetwork takes epsilon = 1 and stop = 0, "
+            f"got {epsilon:g} and {stop:g}"
+        )
+    make = chosen_engine("gradient_flow", engine, task)
     with np.errstate(over="ignore", invalid="ignore"):
         start = task.measure(network)
     if not np.isfinite(start):
         return not_begun(network, start, setting)
-    record = checked_record(record, every_step(network) if heavy else Record.every(1))
+    record = checked_record(record, every_step(network, make.func))
     return run(make, record, until, setting=setting, measure=task.measure, progress=progress)
 
 
-def every_step(network: Network) -> Record:
+def every_step(network: Network, engine: object = None) -> Record:
     """Return the default of a flow: every step, or 200 snapshots where that would take too much memory."""
-    if 8 * EXPECTED_NODES * flatten(network).size <= DEFAULT_BYTES:
+    compact = getattr(getattr(engine, "reads", None), "compact", False)
+    if compact or 8 * EXPECTED_NODES * flatten(network).size <= DEFAULT_BYTES:
         return Record.every(1)
     return Record.geometric()
-
-
-def _engine(name: str, task: Task) -> tuple[Callable[[], Engine[Any]], bool]:
-    """Return what makes the engine of that name or the fastest that fits, and whether its path is large.
-
-    Each is imported when it is needed.
-    """
-    network, loss = task.network, task.loss
-    kinds = f"got a {type(network).__name__} in dimension {network.dimension} and a {type(loss).__name__}"
-    if isinstance(network, LogScaledNetwork):
-        from shallowflow.dynamics.engines.logs import LogFlow
-
-        if (task.epsilon, task.stop, name) != (1.0, 0.0, "auto") or not isinstance(loss, SquareLoss):
-            raise InvalidInputError(
-                "network: the flow of a LogScaledNetwork takes the square loss, epsilon = 1, stop = 0 and "
-                f"engine = 'auto', got {loss}, {task.epsilon:g}, {task.stop:g} and {name!r}"
-            )
-        return partial(LogFlow, task), False
-    plane = isinstance(network, ReLUNetwork) and network.dimension == 2
-    fits = plane and isinstance(loss, SquareLoss | LogisticLoss)
-    if name == "cones" or (name == "auto" and fits and network.width > CONES_ABOVE):
-        from shallowflow.dynamics.engines.cone_flow import ConeFlow
-
-        if not fits:
-            needs = "a ReLUNetwork on inputs of dimension 2 and the square or logistic loss"
-            raise InvalidInputError(f"engine: 'cones' needs {needs}, {kinds}")
-        return partial(ConeFlow, task), False
-    if isinstance(network, KnotNetwork) and isinstance(loss, SquareLoss) and name != "dense":
-        from shallowflow.dynamics.engines.knots import KnotFlow
-
-        return partial(KnotFlow, task), True
-    if name == "stages":
-        raise InvalidInputError(f"engine: 'stages' needs a KnotNetwork and the square loss, {kinds}")
-    if isinstance(network, StepNetwork | AdditiveStepNetwork):
-        from shallowflow.dynamics.engines.smooth_flow import sample_flow
-
-        return partial(sample_flow, task), True
-    from shallowflow.dynamics.engines.dense_flow import DenseFlow
-
-    return partial(DenseFlow, task), True

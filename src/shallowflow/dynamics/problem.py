@@ -8,8 +8,10 @@ import numpy as np
 
 from shallowflow.arrays import shown
 from shallowflow.data.dataset import Dataset, checked_dataset
+from shallowflow.data.targets import Target
 from shallowflow.dynamics.record import Record
 from shallowflow.errors import InvalidInputError
+from shallowflow.landscape.two_timescale.population import population_loss
 from shallowflow.models.loss import LogisticLoss, Loss, NormLoss, SquareLoss
 from shallowflow.models.networks import NETWORKS, LogScaledNetwork, Network, StepNetwork
 
@@ -62,6 +64,21 @@ class Sampling:
     def rates(self) -> tuple[float, float, float]:
         """(h, εh, noise), as kernels take them."""
         return self.step, self.slow, self.noise
+
+
+@dataclass(frozen=True)
+class SampledTask:
+    """A network to be trained by `steps` steps on samples of a target; loss None: ½·mean of squares."""
+
+    network: Network
+    target: Target
+    loss: Loss | None
+    sampling: Sampling
+    steps: int
+
+    def measure(self, network: Network) -> float:
+        """Return ½∫(f − f*)² of a network."""
+        return population_loss(network, self.target)
 
 
 def check_problem(network: Network, dataset: Dataset, *, log_scaled: bool = False) -> None:

@@ -40,6 +40,7 @@ class GroupPath(Path[ReLUNetwork]):
     """
 
     kind: ClassVar[str] = "groups"
+    compact: ClassVar[bool] = True
     pulls: Annotated[Floats, Column(("s", "q", "k"))]
     occupied_from: Annotated[Ints, Column(("s+1",), "counts", whole=True, rising=True)]
     occupied: Annotated[Ints, Column(("N",), whole=True, below="3C")]

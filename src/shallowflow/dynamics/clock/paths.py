@@ -81,6 +81,8 @@ class Path(FrozenArrays, Generic[N_co]):
     kind: ClassVar[str]
     alone: ClassVar[bool] = False
     """Whether a piece can be read at times inside it, without the pieces before."""
+    compact: ClassVar[bool] = False
+    """Whether a step takes much less memory than a few networks."""
 
     template: N_co
     times: Annotated[Floats, Column(("s+1",), "knots", rising=True)]

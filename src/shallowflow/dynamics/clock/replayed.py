@@ -24,6 +24,7 @@ class Replayed(Path[LogScaledNetwork]):
 
     kind: ClassVar[str] = "replayed"
     alone: ClassVar[bool] = True
+    compact: ClassVar[bool] = True
     values: Annotated[Floats, Column(("s+1", "m", "n+1"), "knots")]
     inputs: Annotated[Floats, Column(("n", "d"), "fixed")]
     targets: Annotated[Floats, Column(("n",), "fixed")]

@@ -37,25 +37,24 @@ class LogDescent(Ticking):
     name = "scaled"
 
     def __init__(self, task: Task) -> None:
-        from shallowflow.kernels.orthogonal.descent import descend
+        from shallowflow.kernels.orthogonal import descent
 
         super().__init__(task.step)
         network, dataset = task.network, task.dataset
         assert isinstance(network, LogScaledNetwork)
         check_orthonormal(dataset, "engine 'scaled'")
-        self._descend, self._start, self._dataset = descend, network, dataset
-        self._measure = task.measure
+        self._kernel, self._start, self._dataset, self._weight = descent, network, dataset, task.weight
         self._rates = task.step * task.epsilon * task.weight, task.step * task.weight
-        self._z = np.ascontiguousarray(network.preactivations(dataset.inputs))
-        self._outer, self._log_scales = network.outer.copy(), network.log_scales.copy()
+        z = np.ascontiguousarray(network.preactivations(dataset.inputs))
+        self._neurons = descent.LogNeurons(z, network.outer.copy(), network.log_scales.copy())
         self._targets = dataset.targets.copy()
 
     def _steps(self, count: int) -> int:
-        return int(self._descend(self._z, self._outer, self._log_scales, self._targets, *self._rates, count))
+        return int(self._kernel.descend(self._neurons, self._targets, self._rates, count, np.empty(0)))
 
     def loss(self) -> float:
-        """Return the present loss."""
-        return self._measure(self.network())
+        """Return the present loss, without building the network."""
+        return self._weight * float(self._kernel.log_loss_now(self._neurons, self._targets))
 
     def network(self) -> LogScaledNetwork:
         """Return the present network; the part of the weights orthogonal to the data has not moved."""
@@ -63,12 +62,13 @@ class LogDescent(Ticking):
             return self._start
         inputs = self._dataset.inputs
         rest = self._start.inner - self._start.preactivations(inputs) @ inputs
-        kept = np.exp(np.minimum(self._start.log_scales - self._log_scales, 700.0))
+        z, outer, log_scales = self._neurons
+        kept = np.exp(np.minimum(self._start.log_scales - log_scales, 700.0))
         return self._start.moved(
             {
-                "inner": self._z @ inputs + kept[:, None] * rest,
-                "outer": self._outer.copy(),
-                "log_scales": self._log_scales.copy(),
+                "inner": z @ inputs + kept[:, None] * rest,
+                "outer": outer.copy(),
+                "log_scales": log_scales.copy(),
             }
         )
 

@@ -11,12 +11,11 @@ from typing import Generic
 
 import numpy as np
 
-from shallowflow.data.targets import Target
 from shallowflow.dynamics.clock.paths import N
 from shallowflow.dynamics.clock.protocol import Ticking
-from shallowflow.dynamics.problem import Sampling, Task
+from shallowflow.dynamics.problem import SampledTask, Task
 from shallowflow.models.base import OUTER_LAYER, BaseNetwork, Parameters
-from shallowflow.models.loss import Loss
+from shallowflow.models.loss import SquareLoss
 from shallowflow.models.networks import LogScaledNetwork, Network
 
 
@@ -80,18 +79,12 @@ class SampledDescent(Stepping[Network]):
 
     name = "dense"
 
-    def __init__(
-        self,
-        network: Network,
-        target: Target,
-        loss: Loss,
-        sampling: Sampling,
-        measure: Callable[[Network], float],
-    ) -> None:
-        super().__init__(network, measure, sampling.step)
-        self._target, self._loss, self._sampling = target, loss, sampling
+    def __init__(self, task: SampledTask) -> None:
+        sampling = task.sampling
+        super().__init__(task.network, task.measure, sampling.step)
+        self._target, self._loss, self._sampling = task.target, task.loss or SquareLoss(), sampling
         self._rng = np.random.default_rng(sampling.seed)
-        self._rates = layer_steps(network, sampling.step, sampling.slow)
+        self._rates = layer_steps(task.network, sampling.step, sampling.slow)
 
     def _step(self) -> None:
         now, batch, noise = self._now, self._sampling.batch, self._sampling.noise

@@ -12,7 +12,7 @@ import numpy as np
 from shallowflow.arrays import Floats, Ints
 from shallowflow.data.targets import PiecewiseConstant
 from shallowflow.dynamics.clock.protocol import Ticking
-from shallowflow.dynamics.problem import Sampling, Task
+from shallowflow.dynamics.problem import SampledTask, Task
 from shallowflow.landscape.two_timescale.population import step_loss
 from shallowflow.models.loss import NormLoss
 from shallowflow.models.networks import AdditiveStepNetwork, Network, StepNetwork
@@ -68,10 +68,13 @@ class WindowDescent(Ticking):
 class _StepSGD(Ticking):
     """What the engines share: the copied arrays, the network, its exact loss."""
 
-    def __init__(self, network: StepNetwork, target: PiecewiseConstant, sampling: Sampling) -> None:
+    def __init__(self, task: SampledTask) -> None:
         from shallowflow.kernels.steps.sgd import seeded
 
-        super().__init__(sampling.step)
+        super().__init__(task.sampling.step)
+        network, target, sampling = task.network, task.target, task.sampling
+        assert isinstance(network, StepNetwork)
+        assert isinstance(target, PiecewiseConstant)
         self._network, self._sampling, self._whole_target = network, sampling, target
         self._target = (target.breakpoints.copy(), target.values.copy())
         self._state = seeded(sampling.seed)
@@ -95,8 +98,9 @@ class PlainSteps(_StepSGD):
 
     name = "plain"
 
-    def __init__(self, network: StepNetwork, target: PiecewiseConstant, sampling: Sampling) -> None:
-        super().__init__(network, target, sampling)
+    def __init__(self, task: SampledTask) -> None:
+        super().__init__(task)
+        network = self._network
         self._u = network.positions.copy()
         self._a = np.concatenate([[float(network.offset)], network.outer])
 
@@ -117,10 +121,11 @@ class PlainSteps(_StepSGD):
 class _SortedSteps(_StepSGD):
     """Sorted positions and the table of cells."""
 
-    def __init__(self, network: StepNetwork, target: PiecewiseConstant, sampling: Sampling) -> None:
+    def __init__(self, task: SampledTask) -> None:
         from shallowflow.kernels.steps.sgd import locate, pieces_of_cells, refill
 
-        super().__init__(network, target, sampling)
+        super().__init__(task)
+        network = self._network
         self._labels: Ints = np.argsort(network.positions, kind="stable").astype(np.int64)
         self._u = network.positions[self._labels]
         cells = FEWEST_CELLS
@@ -149,10 +154,11 @@ class PlateauSteps(_SortedSteps):
 
     name = "plateaus"
 
-    def __init__(self, network: StepNetwork, target: PiecewiseConstant, sampling: Sampling) -> None:
+    def __init__(self, task: SampledTask) -> None:
         from shallowflow.kernels.steps.plateaus import ramps
 
-        super().__init__(network, target, sampling)
+        super().__init__(task)
+        network = self._network
         padded = -(-(network.width + 2) // VECTOR) * VECTOR
         self._c = np.zeros(padded)
         self._c[: network.width + 1] = np.cumsum(self._sorted_weights())
@@ -188,10 +194,11 @@ class HatSteps(_SortedSteps):
 
     name = "hats"
 
-    def __init__(self, network: StepNetwork, target: PiecewiseConstant, sampling: Sampling) -> None:
+    def __init__(self, task: SampledTask) -> None:
         from shallowflow.kernels.steps.hats import AHEAD, DRAWS, FAN, hats
 
-        super().__init__(network, target, sampling)
+        super().__init__(task)
+        network = self._network
         self._levels = hats(self._sorted_weights())
         self._rulers = (np.arange(float(self._levels[0].size)), np.arange(float(FAN)))
         self._draws = np.zeros(DRAWS + 2 * AHEAD), np.zeros(DRAWS)
