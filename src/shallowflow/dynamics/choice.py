@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
-from math import ceil, comb, log2
+from math import ceil, comb, expm1, log2
 from pathlib import Path
 from typing import Any
 
@@ -133,8 +133,12 @@ def _sizes(task: Task) -> tuple[int, int, int, int]:
 
 def _patterns(size: int, dimension: int, width: int) -> float:
     """Return how many sign patterns to expect: C(1 − e^{−m/C}), C the number of cones in general position."""
-    cones = 2.0 * sum(comb(size - 1, k) for k in range(min(dimension, size)))
-    return cones * (1.0 - exp(-width / cones))
+    cones = 0
+    for k in range(min(dimension, size)):
+        cones += 2 * comb(size - 1, k)
+        if cones > 1000 * width:
+            return float(width)
+    return -cones * expm1(-width / cones)
 
 
 def _dense_cost(task: Task) -> float:
