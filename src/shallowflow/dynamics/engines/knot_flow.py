@@ -33,51 +33,34 @@ class KnotFlow:
         tolerance: float,
         stop: float,
     ) -> None:
-        from shallowflow.kernels.knots import flow as knot_flow
-        from shallowflow.kernels.knots import meetings as knot_verdicts
-        from shallowflow.kernels.knots import stage as knot_blocks
+        from shallowflow.kernels.knots import flow, meetings, stage
 
-        self._kernel, self._codes = knot_flow, _event_kinds(knot_verdicts)
+        self._kernel, self._codes = flow, _event_kinds(meetings)
         self._order, x, y = sort_data(dataset)
-        self._data = knot_blocks.summarize(x, y)
+        self._data = stage.summarize(x, y)
         weight = loss.weight(dataset.size)
-        self._rates = speed * epsilon * weight, speed * weight
         size = max(float(np.abs(network.knots).max()), float(np.abs(network.outer).max()))
-        self._tolerances = tolerance, tolerance * max(size, 1e-300)
-        self._stop = stop / weight
-        # Writable copies: read-only arrays would be a second type to compile for.
-        self._state = network.knots.copy(), network.outer.copy(), np.full(network.width, -1)
-        self.time, self._step, self._status = 0.0, 0.0, knot_flow.OUT_OF_STEPS
+        self._options = flow.Options(
+            rates=(speed * epsilon * weight, speed * weight),
+            tolerances=(tolerance, tolerance * max(size, 1e-300)),
+            gradient_stop=stop / weight,
+            max_steps=STEPS_AT_ONCE,
+            max_events=2 * network.width + STEPS_AT_ONCE * 16,
+        )
+        self._state = flow.FlowState(network.knots, network.outer, np.full(network.width, -1))
+        self.time, self._status = 0.0, flow.OUT_OF_STEPS
         self._counts = np.zeros(5, dtype=np.int64)
 
     def advance(self, until: float) -> Segments:
         """Advance by some hundred steps, not beyond `until`."""
-        knots, outer, pinned = self._state
-        status, time, step, knots, outer, pinned, times, _, nodes, event_times, events, counts = (
-            self._kernel.integrate(
-                knots,
-                outer,
-                pinned,
-                *self._data,
-                self._rates,
-                self.time,
-                until,
-                self._step,
-                self._tolerances,
-                self._stop,
-                STEPS_AT_ONCE,
-                2 * len(knots) + STEPS_AT_ONCE * 16,
-                1,
-                True,
-            )
-        )
-        self._state, self.time, self._step = (knots, outer, pinned), float(time), float(step)
-        self._status, self._counts = int(status), self._counts + counts
+        made = self._kernel.integrate(self._state, self._data, until, self._options)
+        self._state, self.time = made.state, made.state.time
+        self._status, self._counts = made.status, self._counts + made.counts
         found = [
             Event(float(moment), self._codes[int(kind)], int(neuron), int(self._order[point]))
-            for moment, (kind, neuron, point) in zip(event_times, events, strict=True)
+            for moment, (kind, neuron, point) in zip(made.event_times, made.events, strict=True)
         ]
-        return Segments(times, nodes, found)
+        return Segments(made.times, made.nodes, found)
 
     def verdict(self) -> Outcome | None:
         """Return why the flow cannot or need not go on, or None while it can."""
