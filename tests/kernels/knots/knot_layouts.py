@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shallowflow.kernels.knots import stage as ks
+from tests.kernels.knots.knot_entries import summarize_blocks
 from tests.kernels.knots.knot_reference import Stage
 
 FloatArray = NDArray[np.float64]
@@ -22,5 +23,5 @@ def kernel_arrays(
     state = np.array([stage.knots[order], stage.outer[order]])
     layout = np.array([first[order], on[order], order])
     arranged = ks.Stage(layout, np.zeros((6, first.size + 1)), live, rates, tree, places)
-    ks.summarize_blocks(arranged, np.full((2, first.size + 1), -1))
+    summarize_blocks(arranged, np.full((2, first.size + 1), -1))
     return state, arranged, order

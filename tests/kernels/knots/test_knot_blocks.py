@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shallowflow.kernels.knots.stage import block_statistics, summarize
+from shallowflow.kernels.knots.stage import summarize
+from tests.kernels.knots.knot_entries import block_statistics
 
 
 def exact_summary(x: list[float], y: list[float]) -> list[Fraction]:

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from shallowflow.kernels.knots.stage import velocity
-from shallowflow.kernels.knots.stiff_step import factorize, solve
+from tests.kernels.knots.knot_entries import factorize, solve, velocity
 from tests.kernels.knots.knot_layouts import kernel_arrays
 from tests.kernels.knots.knot_reference import FloatArray, Stage
 

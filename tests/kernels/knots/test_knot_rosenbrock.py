@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from shallowflow.kernels.knots.stage import velocity
 from shallowflow.kernels.knots.step import NODES
 from shallowflow.kernels.knots.stiff_step import (
     COUPLING,
@@ -11,12 +10,9 @@ from shallowflow.kernels.knots.stiff_step import (
     STAGE_WEIGHTS,
     STAGES,
     Start,
-    attempt_step,
-    error_norm,
-    interpolate,
     new_trial,
-    set_interpolant,
 )
+from tests.kernels.knots.knot_entries import attempt_step, error_norm, interpolate, set_interpolant, velocity
 from tests.kernels.knots.knot_layouts import kernel_arrays
 from tests.kernels.knots.knot_reference import Stage
 

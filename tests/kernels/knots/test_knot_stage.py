@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from shallowflow.kernels.knots.stage import one_sided_velocities, stage_loss, summarize_blocks, velocity
+from tests.kernels.knots.knot_entries import one_sided_velocities, stage_loss, summarize_blocks, velocity
 from tests.kernels.knots.knot_layouts import kernel_arrays
 from tests.kernels.knots.knot_reference import Stage
 

@@ -6,6 +6,7 @@ import pytest
 from shallowflow.kernels.knots import meetings as kv
 from shallowflow.kernels.knots.flow import FlowState, arrange
 from shallowflow.kernels.knots.stage import IntArray, Stage, summarize
+from tests.kernels.knots.knot_entries import decide, seat_arrivals, settle
 
 
 @pytest.mark.parametrize(
@@ -31,12 +32,12 @@ from shallowflow.kernels.knots.stage import IntArray, Stage, summarize
     ],
 )
 def test_decisions(left: float, right: float, arrival: int, expected: tuple[int, int]) -> None:
-    assert kv.decide(left, right, arrival, False, 1) == expected
+    assert decide(left, right, arrival, False, 1) == expected
 
 
 def test_ridge_goes_where_the_caller_says_and_the_last_point_kills() -> None:
-    assert kv.decide(-1.0, 1.0, kv.LET_GO, False, -1) == (kv.LEFT, kv.RIDGE_LEFT)
-    assert kv.decide(1.0, 0.0, kv.FROM_LEFT, True, 1) == (kv.RIGHT, kv.DEATH)
+    assert decide(-1.0, 1.0, kv.LET_GO, False, -1) == (kv.LEFT, kv.RIDGE_LEFT)
+    assert decide(1.0, 0.0, kv.FROM_LEFT, True, 1) == (kv.RIGHT, kv.DEATH)
 
 
 def test_arrange_sorts_out_free_held_placed_and_dead_neurons() -> None:
@@ -64,7 +65,7 @@ def test_knots_are_seated_only_once_they_have_reached_the_point() -> None:
     state = np.array([[-0.1, 0.0, 1.0 - 1e-15, 1.0 + 1e-9, 1.0], np.zeros(5)])
     layout = np.array([[0, 1, 1, 1, 1], [-1, -1, -1, -1, 1], [0, 1, 2, 3, 4]])
     arrivals = np.empty(5, np.int64)
-    assert kv.seat_arrivals(state, stage_of(layout), 1, arrivals)
+    assert seat_arrivals(state, stage_of(layout), 1, arrivals)
     assert arrivals.tolist() == [kv.ABSENT, kv.FROM_RIGHT, kv.ABSENT, kv.FROM_LEFT, kv.LET_GO]
     assert state[0].tolist() == [-0.1, 0.0, 1.0 - 1e-15, 1.0, 1.0]
     assert layout[0].tolist() == [0, 0, 1, 1, 1]
@@ -77,7 +78,7 @@ def test_settled_knots_leave_by_one_rounding_so_that_positions_tell_the_side() -
     arrivals = np.array([kv.FROM_LEFT, kv.FROM_LEFT, kv.FROM_LEFT, kv.FROM_RIGHT])
     sides = np.array([[-1.0, 1.0, 1.0, 1.0], [-1.0, 1.0, -1.0, 0.0]])
     events = np.zeros((9, 3), np.int64)
-    assert kv.settle(state, stage_of(layout), sides, arrivals, 1, events, 2) == (3, True, 6)
+    assert settle(state, stage_of(layout), sides, arrivals, 1, events, 2) == (3, True, 6)
     expected = [[kv.CROSS_LEFT, 3, 0], [kv.CROSS_RIGHT, 1, 1], [kv.PIN, 0, 1], [kv.DEATH, 2, 2]]
     assert events[2:6].tolist() == expected
     assert state[0].tolist() == [-5e-324, np.nextafter(1.0, 2.0), 1.0, 2.0]

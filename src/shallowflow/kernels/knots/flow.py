@@ -32,7 +32,7 @@ from shallowflow.kernels.knots.stage import (
 )
 from shallowflow.kernels.knots.step import NODES, advance, first_length
 from shallowflow.kernels.knots.stiff_step import Start, Trial, interpolate, new_trial
-from shallowflow.kernels.shared.compilation import LEAN
+from shallowflow.kernels.shared.compilation import INTERNAL, LEAN, Signed
 
 REACHED, STATIONARY, OUT_OF_STEPS, OUT_OF_EVENTS, STEP_TOO_SMALL, NOT_FINITE = range(6)
 
@@ -142,7 +142,7 @@ def arrange(start: FlowState, data: Locations) -> tuple[Neurons, int]:
     return neurons, int(np.sum(first < places.size))
 
 
-@njit(cache=True, **LEAN)
+@njit(cache=True, **INTERNAL)
 def _gradient_norm(stage: Stage, rate: FloatArray, sides: FloatArray) -> float:
     """Norm of the gradient of ½ Σ r², with the smallest one-sided derivative for knots on a data point."""
     total = 0.0
@@ -154,7 +154,7 @@ def _gradient_norm(stage: Stage, rate: FloatArray, sides: FloatArray) -> float:
     return float(np.sqrt(total))
 
 
-@njit(cache=True, **LEAN)
+@njit(cache=True, **INTERNAL)
 def _unsort(state: FloatArray, layout: IntArray, out: FloatArray) -> None:
     """Write knots, then outer weights, in the caller's order into ``out`` (2n,)."""
     width = layout.shape[1]
@@ -163,7 +163,7 @@ def _unsort(state: FloatArray, layout: IntArray, out: FloatArray) -> None:
         out[width + layout[NEURON, j]] = state[OUTER, j]
 
 
-@njit(cache=True, **LEAN)
+@njit(cache=True, **INTERNAL)
 def _store_nodes(state: FloatArray, trial: Trial, stage: Stage, nodes: FloatArray) -> None:
     """Write the interpolant of a step at all nodes but the last into ``nodes`` (5, 2n)."""
     between = trial.scratch[0]
@@ -174,7 +174,7 @@ def _store_nodes(state: FloatArray, trial: Trial, stage: Stage, nodes: FloatArra
         _unsort(between, stage.layout, nodes[node])
 
 
-@njit(cache=True, **LEAN)
+@njit(cache=True, **INTERNAL)
 def _reason_to_stop(
     norm: float, time_left: float, steps_left: int, events_left: int, width: int, options: Options
 ) -> int:
@@ -192,7 +192,7 @@ def _reason_to_stop(
     return -1
 
 
-@njit(cache=True, **LEAN)
+@njit(cache=True, **INTERNAL)
 def _settled(
     neurons: Neurons, stage: Stage, ridge_side: int, sides: FloatArray, events: IntArray, recorded: int
 ) -> tuple[Stage, int]:
@@ -225,7 +225,7 @@ def _follow(
 ) -> tuple[int, float, int, int]:
     """Integrate in place: (status, suggested next step, steps, events)."""
     state, rate, sums, width = neurons.state, neurons.rate, neurons.sums, neurons.state.shape[1]
-    steps, recorded, sides = 0, 0, trial.scratch[2]
+    steps, recorded, sides = Signed(0), Signed(0), trial.scratch[2]
     while True:
         settled = recorded
         stage, recorded = _settled(neurons, stage, options.ridge_side, sides, history.events, recorded)

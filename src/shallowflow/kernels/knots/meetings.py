@@ -27,7 +27,7 @@ import numpy as np
 from numba import njit
 
 from shallowflow.kernels.knots.stage import FIRST, HELD, KNOT, NEURON, FloatArray, IntArray, Stage
-from shallowflow.kernels.shared.compilation import LEAN
+from shallowflow.kernels.shared.compilation import INTERNAL
 
 CROSS_LEFT, CROSS_RIGHT, PIN, RELEASE_LEFT, RELEASE_RIGHT, DEATH, RIDGE_LEFT, RIDGE_RIGHT = range(8)
 NO_EVENT = -1
@@ -37,7 +37,7 @@ LEFT, HOLD, RIGHT = -1, 0, 1
 ABSENT, STAYING, LET_GO, PUT_THERE, FROM_LEFT, FROM_RIGHT = range(6)
 
 
-@njit(cache=True, **LEAN)
+@njit(cache=True, **INTERNAL)
 def sort_layout(state: FloatArray, layout: IntArray, live: int) -> None:
     """Insertion sort of the first ``live`` columns by ``FIRST``: O(live) when few neurons changed places.
 
@@ -56,7 +56,7 @@ def sort_layout(state: FloatArray, layout: IntArray, live: int) -> None:
             j -= 1
 
 
-@njit(cache=True, **LEAN)
+@njit(cache=True, **INTERNAL)
 def seat_arrivals(state: FloatArray, stage: Stage, let_go: int, arrivals: IntArray) -> bool:
     """Put every knot that has reached or passed the end of its gap onto that data point; returns if any has.
 
@@ -84,7 +84,7 @@ def seat_arrivals(state: FloatArray, stage: Stage, let_go: int, arrivals: IntArr
     return found
 
 
-@njit(cache=True, **LEAN)
+@njit(cache=True, **INTERNAL)
 def decide(left: float, right: float, arrival: int, last: bool, ridge_side: int) -> tuple[int, int]:
     """Side taken by a knot on a data point (``LEFT``, ``HOLD``, ``RIGHT``), and the event or ``NO_EVENT``.
 
@@ -108,7 +108,7 @@ def decide(left: float, right: float, arrival: int, last: bool, ridge_side: int)
     return HOLD, NO_EVENT if arrival == LET_GO else PIN
 
 
-@njit(cache=True, **LEAN)
+@njit(cache=True, **INTERNAL)
 def settle(
     state: FloatArray,
     stage: Stage,

@@ -49,7 +49,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from shallowflow.kernels.shared.compilation import LEAN
+from shallowflow.kernels.shared.compilation import INTERNAL, LEAN
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -87,7 +87,7 @@ class Stage(NamedTuple):
     places: FloatArray
 
 
-@njit(cache=True, **LEAN)
+@njit(cache=True, **INTERNAL)
 def absorb(summary: FloatArray, other: FloatArray) -> None:
     """Merge the summary ``other`` (6,) into ``summary`` (6,) in place (formulas in the module docstring)."""
     if other[COUNT] == 0.0:
@@ -139,7 +139,7 @@ def summarize(x_sorted: FloatArray, y_sorted: FloatArray) -> Locations:
     return Locations(starts, tree, x_sorted[starts])
 
 
-@njit(cache=True, **LEAN)
+@njit(cache=True, **INTERNAL)
 def block_statistics(tree: FloatArray, first: int, last: int, summary: FloatArray) -> None:
     """Write into ``summary`` (6,) the summary of the locations first ≤ k < last; an empty run gives zeros."""
     places = tree.shape[0] // 2
@@ -157,7 +157,7 @@ def block_statistics(tree: FloatArray, first: int, last: int, summary: FloatArra
         right >>= 1
 
 
-@njit(cache=True, **LEAN)
+@njit(cache=True, **INTERNAL)
 def summarize_blocks(stage: Stage, spans: IntArray) -> None:
     """Bring the blocks up to date with the layout: O(live), plus O(log places) for every block that changed.
 
@@ -184,7 +184,7 @@ def summarize_blocks(stage: Stage, spans: IntArray) -> None:
             blocks[row, position] = summary[row]
 
 
-@njit(cache=True, **LEAN)
+@njit(cache=True, **INTERNAL)
 def velocity(state: FloatArray, stage: Stage, sums: FloatArray, out: FloatArray) -> None:
     """Velocity (b', c') of (3.1) into ``out`` (2, n) and G into ``sums[0]``; held knots do not move."""
     layout, blocks, live, rates = stage.layout, stage.blocks, stage.live, stage.rates
@@ -207,7 +207,7 @@ def velocity(state: FloatArray, stage: Stage, sums: FloatArray, out: FloatArray)
         previous = centre
 
 
-@njit(cache=True, **LEAN)
+@njit(cache=True, **INTERNAL)
 def stage_loss(state: FloatArray, stage: Stage) -> float:
     """L = ½ Σ r² from the block summaries: ½ Σ_l [u (v − ȳ)² + S (A − a)² + Q], with f = 0 on U_0."""
     blocks, live = stage.blocks, stage.live
@@ -225,7 +225,7 @@ def stage_loss(state: FloatArray, stage: Stage) -> float:
     return float(0.5 * total)
 
 
-@njit(cache=True, **LEAN)
+@njit(cache=True, **INTERNAL)
 def one_sided_velocities(state: FloatArray, stage: Stage, force: FloatArray, out: FloatArray) -> None:
     """Velocities of a knot held on location k just left and just right of it, into ``out`` (2, n).
 

@@ -46,7 +46,7 @@ from shallowflow.kernels.knots.stiff_step import (
     interpolate,
     set_interpolant,
 )
-from shallowflow.kernels.shared.compilation import LEAN
+from shallowflow.kernels.shared.compilation import INTERNAL
 
 WINDOW = 0.01
 NEVER, RETURNING = 2.0, -1.0
@@ -54,13 +54,13 @@ NEVER, RETURNING = 2.0, -1.0
 NODES = (1.0 - np.cos(np.pi * np.arange(5) / 4.0)) / 2.0
 
 
-@njit(cache=True, **LEAN)
+@njit(cache=True, **INTERNAL)
 def tolerance_at(position: float, tolerances: tuple[float, float]) -> float:
     """Error tolerance of a knot at ``position``, with a window of at least a few roundings; (rtol, atol)."""
     return max(tolerances[1] + tolerances[0] * abs(position), 1e-13 * abs(position))
 
 
-@njit(cache=True, **LEAN)
+@njit(cache=True, **INTERNAL)
 def first_passage(control: FloatArray, sign: float, level: float, limit: float, stack: FloatArray) -> float:
     """Smallest s in [0, limit) where sign · (quartic in Bernstein form (5,)) reaches ``level``, or ``NEVER``.
 
@@ -93,7 +93,7 @@ def first_passage(control: FloatArray, sign: float, level: float, limit: float, 
     return NEVER
 
 
-@njit(cache=True, **LEAN)
+@njit(cache=True, **INTERNAL)
 def exit_through(
     sign: float,
     place: float,
@@ -120,11 +120,11 @@ def exit_through(
     if beyond > window or (
         not ends_only and first_passage(control, sign, level + window, limit, stack) < limit
     ):
-        return min(limit, first_passage(control, sign, level + 0.5 * window, limit, stack))
+        return float(min(limit, first_passage(control, sign, level + 0.5 * window, limit, stack)))
     return limit
 
 
-@njit(cache=True, **LEAN)
+@njit(cache=True, **INTERNAL)
 def exit_fraction(
     state: FloatArray,
     trial: Trial,
@@ -166,7 +166,7 @@ def exit_fraction(
     return earliest
 
 
-@njit(cache=True, **LEAN)
+@njit(cache=True, **INTERNAL)
 def strongest_pull(
     state: FloatArray, stage: Stage, tolerances: tuple[float, float], scratch: FloatArray
 ) -> tuple[float, int]:
@@ -186,16 +186,16 @@ def strongest_pull(
     return largest, place
 
 
-@njit(cache=True, **LEAN)
+@njit(cache=True, **INTERNAL)
 def pull_at(
     fraction: float, state: FloatArray, trial: Trial, stage: Stage, tolerances: tuple[float, float]
 ) -> float:
     """The strongest pull at a fraction of the step."""
     interpolate(state, trial, stage.live, fraction, trial.scratch[0])
-    return strongest_pull(trial.scratch[0], stage, tolerances, trial.scratch)[0]
+    return float(strongest_pull(trial.scratch[0], stage, tolerances, trial.scratch)[0])
 
 
-@njit(cache=True, **LEAN)
+@njit(cache=True, **INTERNAL)
 def release_fraction(
     state: FloatArray,
     trial: Trial,
@@ -237,7 +237,7 @@ MAX_RETURNS = 3
 MAX_FALSE_ALARMS = 8
 
 
-@njit(cache=True, **LEAN)
+@njit(cache=True, **INTERNAL)
 def first_length(state: FloatArray, rate: FloatArray, live: int, tolerances: tuple[float, float]) -> float:
     """Length of the first step: 1/100 of the time in which the state would change by its own size."""
     size, speed = 0.0, 0.0
@@ -249,7 +249,7 @@ def first_length(state: FloatArray, rate: FloatArray, live: int, tolerances: tup
     return float(0.01 * np.sqrt(size / speed)) if size > 0.0 and speed > 0.0 else 1e-6
 
 
-@njit(cache=True, **LEAN)
+@njit(cache=True, **INTERNAL)
 def advance(
     start: Start,
     stage: Stage,

@@ -59,7 +59,7 @@ from shallowflow.kernels.knots.stage import (
     Stage,
     velocity,
 )
-from shallowflow.kernels.shared.compilation import LEAN
+from shallowflow.kernels.shared.compilation import INTERNAL
 
 STAGES = 8
 GAMMA = 0.21193756319429014
@@ -180,7 +180,7 @@ def new_trial(width: int) -> Trial:
     )
 
 
-@njit(cache=True, **LEAN)
+@njit(cache=True, **INTERNAL)
 def factorize(
     state: FloatArray, stage: Stage, force: FloatArray, diagonal: tuple[float, float], factors: FloatArray
 ) -> bool:
@@ -243,7 +243,7 @@ def factorize(
     return True
 
 
-@njit(cache=True, **LEAN)
+@njit(cache=True, **INTERNAL)
 def solve(state: FloatArray, stage: Stage, factors: FloatArray, right: FloatArray) -> None:
     """Overwrite the right-hand side r in ``right`` (2, n) by u with (κ I − J) u = r; r = 0 for held knots."""
     blocks, live = stage.blocks, stage.live
@@ -280,7 +280,7 @@ def solve(state: FloatArray, stage: Stage, factors: FloatArray, right: FloatArra
         )
 
 
-@njit(cache=True, **LEAN)
+@njit(cache=True, **INTERNAL)
 def _combine(
     base: FloatArray,
     weights: FloatArray,
@@ -300,7 +300,7 @@ def _combine(
                 out[row, j] += weight * stages[i, row, j]
 
 
-@njit(cache=True, **LEAN)
+@njit(cache=True, **INTERNAL)
 def attempt_step(start: Start, stage: Stage, h: float, trial: Trial) -> bool:
     """Try one step of length h: its end and the U_i into ``trial``.
 
@@ -328,7 +328,7 @@ def attempt_step(start: Start, stage: Stage, h: float, trial: Trial) -> bool:
     return True
 
 
-@njit(cache=True, **LEAN)
+@njit(cache=True, **INTERNAL)
 def error_norm(state: FloatArray, trial: Trial, live: int, tolerances: tuple[float, float]) -> float:
     """Root mean square of U_8 / (atol + rtol max(|θ_0|, |θ_1|)), live neurons; tolerances = (rtol, atol)."""
     total = 0.0
@@ -339,17 +339,19 @@ def error_norm(state: FloatArray, trial: Trial, live: int, tolerances: tuple[flo
     return float(np.sqrt(total / max(2 * live, 1)))
 
 
-@njit(cache=True, **LEAN)
+@njit(cache=True, **INTERNAL)
 def set_interpolant(trial: Trial, live: int) -> None:
     """Write the coefficients k_1, k_2, k_3 of the step's interpolant."""
     for i in range(3):
         for row in range(2):
             for j in range(live):
                 trial.dense[i, row, j] = 0.0
-        _combine(trial.dense[i], DENSE_WEIGHTS[i], 1.0, trial.stages, STAGES, live, trial.dense[i])
+        _combine(
+            trial.dense[i], DENSE_WEIGHTS[i], 1.0, trial.stages, trial.stages.shape[0], live, trial.dense[i]
+        )
 
 
-@njit(cache=True, **LEAN)
+@njit(cache=True, **INTERNAL)
 def interpolate(state: FloatArray, trial: Trial, live: int, s: float, out: FloatArray) -> None:
     """State at the fraction 0 ≤ s ≤ 1 of the step into ``out`` (2, n)."""
     end, dense = trial.end, trial.dense
