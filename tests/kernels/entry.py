@@ -9,7 +9,7 @@ from numba import njit
 
 
 def entry(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a compiled function that calls `function` and, unlike an internal one, can be called from here."""
+    """Return a compiled function that calls an internal one and can be called from Python."""
 
     def call(*arguments: Any) -> Any:
         return function(*arguments)
