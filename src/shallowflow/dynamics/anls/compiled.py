@@ -1,7 +1,6 @@
-"""Runs by the compiled chain elimination (`kernels.fitting.anls`), in pieces, with the places of every move.
+"""Runs by the compiled chain elimination (`kernels.fitting.anls`), in pieces.
 
-The kernels report which knot passed a data point on which side; where it landed follows from the rules. A
-run may be cut anywhere without changing it, which leaves room for progress on the way.
+A run may be cut anywhere without changing it, which leaves room for progress on the way.
 """
 
 from __future__ import annotations
@@ -10,8 +9,8 @@ import time
 
 import numpy as np
 
-from shallowflow.arrays import Floats, Ints
-from shallowflow.dynamics.anls.candidates import MARGIN, Candidate, landing
+from shallowflow.arrays import Floats
+from shallowflow.dynamics.anls.candidates import MARGIN, Candidate
 from shallowflow.dynamics.anls.iteration import Meter, Moves
 from shallowflow.dynamics.driver import PROGRESS_SECONDS, Progress
 from shallowflow.dynamics.outer_weights import DistinctPoints
@@ -37,31 +36,23 @@ def run(
     progress: Progress | None = None,
 ) -> Moves:
     """Take the best candidate again and again, as `iteration.run` does; knots: (n,) sorted."""
-    from shallowflow.kernels.fitting.anls import CONVERGED, PAUSED, ROUNDING, run_full, run_windowed
+    from shallowflow.kernels.fitting.anls import CONVERGED, PAUSED, ROUNDING, Run, run_full, run_windowed
 
     kernel = run_windowed if windowed else run_full
     data = (points.x, points.y, points.weights)
     meter = Meter(progress, max_iterations)
     limit = np.iinfo(np.int64).max if max_iterations is None else max_iterations
     piece = LARGEST_PIECE if progress is None else FIRST_PIECE
-    places, made, status = knots, 0, PAUSED
-    neurons: list[Ints] = []
-    directions: list[Ints] = []
-    losses: list[Floats] = []
-    while status == PAUSED and (made < limit or not losses):
+    made, status = 0, PAUSED
+    runs: list[Run] = []
+    while status == PAUSED and (made < limit or not runs):
         clock = time.perf_counter()
         steps = min(piece, limit - made)
-        places, before, after, count, status, knot, side, path = kernel(
-            places, *data, 0, MARGIN, steps, steps
-        )
-        if not losses:
-            losses.append(np.array([before]))
-        neurons.append(knot)
-        directions.append(side)
-        losses.append(path)
-        made += count
-        if count:
-            meter.show(made, (before - after) / (before * count))
+        run = kernel(runs[-1].knots if runs else knots, *data, 0, MARGIN, steps, steps)
+        runs.append(run)
+        made, status = made + run.made, run.status
+        if run.made:
+            meter.show(made, (run.initial - run.loss) / (run.initial * run.made))
         if time.perf_counter() - clock < PROGRESS_SECONDS / 2:
             piece = min(2 * piece, LARGEST_PIECE)
     meter.finish()
@@ -70,26 +61,12 @@ def run(
         CONVERGED: f"no move lowers the loss after {made}",
         ROUNDING: f"after {made} moves gains are lost in rounding",
     }
-    moved_knots, sides = np.concatenate(neurons), np.concatenate(directions)
+    losses = np.concatenate([[runs[0].initial], *(run.losses for run in runs)])
     return Moves(
-        moved_knots,
-        sides,
-        landings(knots, points.x, moved_knots, sides),
-        np.concatenate(losses) + points.scatter,
+        np.concatenate([run.neurons for run in runs]),
+        np.concatenate([run.sides for run in runs]),
+        np.concatenate([run.places for run in runs]),
+        losses + points.scatter,
         "completed" if status == PAUSED else "converged",
         notes[status],
     )
-
-
-def landings(knots: Floats, x: Floats, neurons: Ints, directions: Ints) -> Floats:
-    """Return where the moves (knot, direction) land, (k,), following them from `knots` (n,) sorted."""
-    inactive = np.searchsorted(x, knots, side="right")
-    living = int(np.sum(inactive < len(x)))
-    places, counts, data = knots[:living].tolist(), inactive[:living].tolist(), x.tolist()
-    landed = np.empty(len(neurons))
-    for i, (k, direction) in enumerate(zip(neurons.tolist(), directions.tolist(), strict=True)):
-        position = landing(k, direction, places, counts, data)
-        assert position is not None, "the kernels and `candidates` follow the same rules"
-        places[k] = landed[i] = position
-        counts[k] += direction
-    return landed
