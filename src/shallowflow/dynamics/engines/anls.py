@@ -17,7 +17,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import log
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -28,8 +28,11 @@ from shallowflow.dynamics.outcome import Event
 from shallowflow.dynamics.outer_weights import DistinctPoints, distinct_points, minimum_norm_outer
 from shallowflow.dynamics.problem import Task
 from shallowflow.errors import FileFormatError
-from shallowflow.landscape.plateau.moves import LEFT, MARGIN, Candidate, best_loss, landing, moved
+from shallowflow.landscape.plateau.moves import LEFT, MARGIN, Candidate, best_loss, moved
 from shallowflow.models.networks import KnotNetwork
+
+if TYPE_CHECKING:
+    from shallowflow.kernels.fitting.anls import Run
 
 MOST_MOVES = 2**16
 """Moves of one call of the compiled engine."""
@@ -38,6 +41,9 @@ LEAST_GAIN = 1e-12
 MISJUDGED = 1e-9
 """A predicted relative gain above this that is not realised is the method's error, not rounding."""
 
+Changes = tuple[Ints, Ints, Floats]
+"""Of each move the knot (in sorted order), the side (−1 left, +1 right) and the new place."""
+NO_CHANGE: Changes = (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
 LossesOfCandidates = Callable[[Floats, Floats, Floats], tuple[list[Candidate], Floats]]
 """(sorted knots (n,), x (m,), y (m,)) → the candidates and the sum of squares after each."""
 
@@ -93,33 +99,29 @@ class _Moving:
     def advance(self, until: float, rows: bool) -> Piece:
         """Make moves."""
 
-    def _piece(self, moves: list[Candidate], losses: Floats, stop: Stop | None) -> Piece:
+    def _piece(self, moves: Changes, losses: Floats, stop: Stop | None) -> Piece:
         """Return the piece of these moves; losses (k + 1,): sums of squares before and after each."""
+        neurons, sides, places = moves
         start, before = self._made, self._knots.copy()
-        for move in moves:
-            self._knots[move.neuron] = move.position
-        self._made += len(moves)
+        self._knots[neurons] = places  # of several moves of a knot the last stays
+        self._made += len(neurons)
         self._loss = float(losses[-1])
-        rows = {
-            "neurons": np.array([move.neuron for move in moves], dtype=np.int64),
-            "positions": np.array([move.position for move in moves]),
-        }
 
         def events(most: int) -> list[Event]:
-            return self._passed(before, moves[:most], start)
+            return self._passed(before, neurons[:most], sides[:most], start)
 
         times = np.arange(start, self._made + 1, dtype=np.float64)
+        rows = {"neurons": neurons, "positions": places}
         return Piece(times, self._weight * losses, None, rows, events, stop, self._share(losses))
 
-    def _passed(self, knots: Floats, moves: list[Candidate], start: int) -> list[Event]:
+    def _passed(self, knots: Floats, neurons: Ints, sides: Ints, start: int) -> list[Event]:
         """Return the data points passed, in the numbering of the data set; "on": they became active."""
         inactive, events = np.searchsorted(self._points.x, knots, side="right"), list[Event]()
-        for number, move in enumerate(moves, start + 1):
-            passed = inactive[move.neuron] - (move.direction == LEFT)
-            inactive[move.neuron] += move.direction
-            kind = "on" if move.direction == LEFT else "off"
-            neuron, point = int(self._order[move.neuron]), int(self._points.first[passed])
-            events.append(Event(float(number), kind, neuron, point))
+        for number, (k, side) in enumerate(zip(neurons, sides, strict=True), start + 1):
+            passed = inactive[k] - (side == LEFT)
+            inactive[k] += side
+            kind, point = "on" if side == LEFT else "off", int(self._points.first[passed])
+            events.append(Event(float(number), kind, int(self._order[k]), point))
         return events
 
     def _share(self, losses: Floats) -> float:
@@ -159,9 +161,9 @@ class WindowedANLS(_Moving):
 
     def __init__(self, task: Task) -> None:
         super().__init__(task)
-        self._loss = float(self._made_moves(0)[1]) + self._points.scatter
+        self._loss = self._followed(0).initial + self._points.scatter
 
-    def _made_moves(self, most: int) -> Any:
+    def _followed(self, most: int) -> Run:
         from shallowflow.kernels.fitting.anls import run_windowed
 
         points = self._points
@@ -171,27 +173,10 @@ class WindowedANLS(_Moving):
         """Make up to 65,536 moves."""
         from shallowflow.kernels.fitting.anls import CONVERGED, ROUNDING
 
-        most = int(min(until - self._made, MOST_MOVES))
-        _, before, _, _, status, neurons, sides, after = self._made_moves(most)
-        moves = landings(self._knots, self._points.x, neurons, sides)
-        losses = np.append(before, after) + self._points.scatter
+        run = self._followed(int(min(until - self._made, MOST_MOVES)))
+        losses = np.append(run.initial, run.losses) + self._points.scatter
         stops = {CONVERGED: Stop("no move"), ROUNDING: Stop("rounding")}
-        return self._piece(moves, losses, stops.get(status))
-
-
-def landings(knots: Floats, x: Floats, neurons: Ints, directions: Ints) -> list[Candidate]:
-    """Return the moves (knot, direction) with where they land, following them from `knots` (n,) sorted."""
-    inactive = np.searchsorted(x, knots, side="right")
-    living = int(np.sum(inactive < len(x)))
-    places, counts, data = knots[:living].tolist(), inactive[:living].tolist(), x.tolist()
-    landed = list[Candidate]()
-    for k, direction in zip(neurons.tolist(), directions.tolist(), strict=True):
-        position = landing(k, direction, places, counts, data)
-        assert position is not None, "the kernels and `candidates` follow the same rules"
-        places[k] = position
-        counts[k] += direction
-        landed.append(Candidate(k, direction, position))
-    return landed
+        return self._piece((run.neurons, run.sides, run.places), losses, stops.get(run.status))
 
 
 class IteratedANLS(_Moving):
@@ -210,13 +195,15 @@ class IteratedANLS(_Moving):
         chosen = choose(predicted - self._points.scatter, present)
         before = np.array([self._loss])
         if chosen is None:
-            return self._piece([], before, Stop("no move"))
+            return self._piece(NO_CHANGE, before, Stop("no move"))
         loss = best_loss(moved(self._knots, moves[chosen]), self._x, self._y)
         if loss < self._loss:
-            return self._piece([moves[chosen]], np.append(before, loss), None)
+            taken = moves[chosen]
+            change = np.array([taken.neuron]), np.array([taken.direction]), np.array([taken.position])
+            return self._piece(change, np.append(before, loss), None)
         gain = float(self._loss - predicted[chosen]) / present
         stop = Stop("misjudged", {"gain": gain}) if gain > MISJUDGED else Stop("rounding")
-        return self._piece([], before, stop)
+        return self._piece(NO_CHANGE, before, stop)
 
 
 def choose(losses: Floats, present: float, least_gain: float = LEAST_GAIN) -> int | None:

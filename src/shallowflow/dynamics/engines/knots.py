@@ -77,51 +77,36 @@ class KnotFlow:
         self._kinds = _event_kinds(meetings)
         self._order, x, y = sort_data(task.dataset)
         self._data = stage.summarize(x, y)
-        self._rates = task.speed * task.epsilon * weight, task.speed * weight
         size = max(float(np.abs(network.knots).max()), float(np.abs(network.outer).max()))
-        self._tolerances = task.tolerance, task.tolerance * max(size, 1e-300)
-        self._stop, self._weight, self._loss = task.stop / weight, weight, task.measure(network)
-        # Writable copies: read-only arrays would be a second type to compile for.
-        self._state = network.knots.copy(), network.outer.copy(), np.full(network.width, -1)
-        self._time = self._step = 0.0
+        self._options = flow.Options(
+            rates=(task.speed * task.epsilon * weight, task.speed * weight),
+            tolerances=(task.tolerance, task.tolerance * max(size, 1e-300)),
+            gradient_stop=task.stop / weight,
+            max_steps=STEPS_AT_ONCE,
+            max_events=2 * network.width + STEPS_AT_ONCE * 16,
+        )
+        self._weight, self._loss = weight, task.measure(network)
+        self._state = flow.FlowState(network.knots, network.outer, np.full(network.width, -1))
         self._counts = np.zeros(5, dtype=np.int64)
         self._segments = self._events = 0
 
     def advance(self, until: float, rows: bool) -> Piece:
         """Advance by some hundred steps, not beyond `until`."""
-        knots, outer, held = self._state
-        status, time, step, knots, outer, held, times, losses, nodes, event_times, events, counts = (
-            self._kernel.integrate(
-                knots,
-                outer,
-                held,
-                *self._data,
-                self._rates,
-                self._time,
-                until,
-                self._step,
-                self._tolerances,
-                self._stop,
-                STEPS_AT_ONCE,
-                2 * len(knots) + STEPS_AT_ONCE * 16,
-                1,
-                rows,
-            )
-        )
-        self._state, self._time, self._step = (knots, outer, held), float(time), float(step)
-        self._counts += counts
-        self._segments, self._events = self._segments + len(times) - 1, self._events + len(event_times)
+        made = self._kernel.integrate(self._state, self._data, until, self._options._replace(keep=rows))
+        self._state, self._counts = made.state, self._counts + made.counts
+        self._segments += len(made.times) - 1
+        self._events += len(made.event_times)
         # Steps of no length, at events, are left out.
-        real = np.flatnonzero(np.diff(times) > 0)
-        ends = np.concatenate([[0], real + 1])
-        values = {"values": nodes[real]} if rows else {}
-        self._loss = float(self._weight * losses[-1])
+        real = np.flatnonzero(np.diff(made.times) > 0)
+        ends, losses = np.append(0, real + 1), self._weight * made.losses
+        self._loss = float(losses[-1])
+        values = {"values": made.nodes[real]} if rows else {}
         return Piece(
-            times[ends],
-            self._weight * losses[ends],
-            rows={**values, **self._rests(event_times, events)},
-            events=lambda most: self._named(event_times[:most], events[:most]),
-            stop=self._why(int(status)),
+            made.times[ends],
+            losses[ends],
+            rows={**values, **self._rests(made.event_times, made.events)},
+            events=lambda most: self._named(made.event_times[:most], made.events[:most]),
+            stop=self._why(int(made.status)),
         )
 
     def _named(self, times: Floats, events: Ints) -> list[Event]:
@@ -148,7 +133,7 @@ class KnotFlow:
             self._kernel.STEP_TOO_SMALL: "step underflow",
             self._kernel.NOT_FINITE: "parameter overflow",
         }
-        return Stop(codes[status], {"time": self._time}) if status in codes else None
+        return Stop(codes[status], {"time": self._state.time}) if status in codes else None
 
     def loss(self) -> float:
         """Return the present loss."""
@@ -156,7 +141,7 @@ class KnotFlow:
 
     def network(self) -> KnotNetwork:
         """Return the present network."""
-        return self._template.moved({"knots": self._state[0].copy(), "outer": self._state[1].copy()})
+        return self._template.moved({"knots": self._state.knots.copy(), "outer": self._state.outer.copy()})
 
     def path(self, times: Floats, rows: Rows) -> Polynomials[KnotNetwork]:
         """Return the polynomials of these steps."""
