@@ -131,8 +131,7 @@ def _rate_promises(
         lower = rate * _unfitted(moment, dataset)
         if moment.curvature is not None and lower > 0:
             smallest = min(smallest, moment.curvature / lower)
-        z = moment.network.preactivations(dataset.inputs)
-        lost = max(lost, int(np.sum(~np.any(z > 0, axis=0))))
+        lost = max(lost, int(np.sum(~np.any(moment.active, axis=0))))
         last = moment.time
     average = None
     if last > 0 and trajectory.losses[-1] > 0:
@@ -249,8 +248,7 @@ def _unmoved(
 
 
 def _wrongly_active(moment: Moment, dataset: Dataset) -> int:
-    z = moment.network.preactivations(dataset.inputs)
-    return int(np.sum((z > 0) & (moment.network.outer[:, None] * dataset.targets < 0)))
+    return int(np.sum(moment.active & (moment.network.outer[:, None] * dataset.targets < 0)))
 
 
 def _upper_promise(

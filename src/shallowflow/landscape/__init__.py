@@ -30,6 +30,7 @@ __all__ = [
     "StepClass",
     "Trap",
     "activation_probability",
+    "activity",
     "alignment_threshold",
     "average_pl",
     "balance",
@@ -116,6 +117,7 @@ _NAMES = {
     "StepClass": "shallowflow.landscape.two_timescale.step_classes",
     "Trap": "shallowflow.landscape.plateau.stationary",
     "activation_probability": "shallowflow.landscape.weak_interaction.first_activation",
+    "activity": "shallowflow.landscape.geometry.activity",
     "alignment_threshold": "shallowflow.landscape.early_alignment.pulls",
     "average_pl": "shallowflow.landscape.weak_interaction.interactions",
     "balance": "shallowflow.landscape.early_alignment.balances",
@@ -198,6 +200,7 @@ if TYPE_CHECKING:
         pull,
     )
     from shallowflow.landscape.early_alignment.spurious import SpuriousConditions, spurious_conditions
+    from shallowflow.landscape.geometry.activity import activity
     from shallowflow.landscape.geometry.blocks import Blocks, blocks
     from shallowflow.landscape.geometry.cones import Cone, Cones, cell_bound, cones, face_bound
     from shallowflow.landscape.geometry.least_squares import LeastSquares, least_squares

@@ -26,6 +26,7 @@ from shallowflow.dynamics.trajectory import Trajectory, checked_trajectory
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.early_alignment.balances import check_relu
 from shallowflow.landscape.early_alignment.pulls import alignment_threshold
+from shallowflow.landscape.geometry.activity import activity
 from shallowflow.landscape.geometry.least_squares import least_squares
 from shallowflow.models.networks import ReLUNetwork
 
@@ -84,7 +85,7 @@ def phases(
     if size == 0:
         raise InvalidInputError("targets: the least-squares estimator is zero: there is nothing to grow to")
     thresholds = positive(growth, "growth") * size, positive(fit, "fit") * size
-    active = (first.outer > 0) & np.any(first.preactivations(dataset.inputs) > 0, axis=1)
+    active = (first.outer > 0) & np.any(activity(first, dataset.inputs) > 0, axis=1)
     begin, last = float(trajectory.path.times[0]), float(trajectory.path.times[-1])
     rate = positive(speed, "speed") * first.scale
     aligned = (

@@ -26,13 +26,12 @@ from shallowflow.dynamics.nodes import lobatto_nodes
 from shallowflow.dynamics.path import Path, Polynomials
 from shallowflow.dynamics.trajectory import Trajectory, checked_trajectory
 from shallowflow.errors import InvalidInputError
+from shallowflow.landscape.geometry.activity import RESTING
 from shallowflow.landscape.geometry.blocks import Blocks, blocks, blocks_of, sort_data
 from shallowflow.landscape.plateau.levels import extreme_rates, level_of
 from shallowflow.models.loss import SquareLoss
 from shallowflow.models.networks import KnotNetwork
 
-# A knot this close to a data point, relative to the data's size, is taken to lie on it (it slides there).
-ON_POINT = 1e-12
 # Passages closer than this, relative to the time, count as one.
 SAME_TIME = 1e-13
 # A slide shorter than this, relative to the time, is none.
@@ -121,7 +120,7 @@ def stages(
     loss = recorded_loss(trajectory, dataset, loss)
     speed, samples = positive(speed, "speed"), count(samples, "samples", FEWEST_SAMPLES)
     data = sort_data(dataset)
-    slack = ON_POINT * float(np.max(np.abs(data.inputs)))
+    slack = RESTING * float(np.max(np.abs(data.inputs)))
     dense = isinstance(trajectory.path, Polynomials)
 
     def at(time: float) -> KnotNetwork:
@@ -130,7 +129,7 @@ def stages(
     found = []
     for times in _spells(trajectory.path, data.inputs, slack):
         network = at(0.5 * (times[0] + times[-1]) if dense else times[0])
-        held = blocks_of(network.knots + slack, network.outer, data)
+        held = blocks_of(network.knots, network.outer, data, network.knots + slack)
         sampled = _sample_times(times, samples, dense=dense)
         moved = [held.moved(at(time)) for time in sampled]
         found.append(_stage(sampled, moved, _sliding(network, data.inputs, slack), (loss, speed, rates)))

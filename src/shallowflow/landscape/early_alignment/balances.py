@@ -31,7 +31,7 @@ from shallowflow.data.dataset import Dataset
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.early_alignment.extremal import steepest
 from shallowflow.landscape.early_alignment.pulls import Pull, pull
-from shallowflow.landscape.geometry.cones import Signs
+from shallowflow.landscape.geometry.activity import Signs, signs_of
 from shallowflow.models.loss import Loss
 from shallowflow.models.networks import ReLUNetwork
 
@@ -79,8 +79,7 @@ def balance(network: ReLUNetwork) -> Balance:
     check_relu(network)
     outer, inner = network.outer**2, np.einsum("jd,jd->j", network.inner, network.inner)
     values = outer - inner
-    signs = np.where(np.abs(values) <= ROUNDING * (outer + inner), 0, np.sign(values))
-    return Balance(values, signs.astype(np.int8))
+    return Balance(values, signs_of(values, outer + inner, ROUNDING))
 
 
 def check_relu(network: object, name: str = "network") -> ReLUNetwork:

@@ -37,7 +37,8 @@ import numpy as np
 from shallowflow.arrays import Floats, FrozenArrays, Seed, count, generator
 from shallowflow.data.dataset import Dataset
 from shallowflow.landscape.early_alignment.pulls import ON, ZERO, Pull, is_extremal, pull
-from shallowflow.landscape.geometry.cones import LIMIT, Cones, Signs, cones, rays_of
+from shallowflow.landscape.geometry.activity import Signs
+from shallowflow.landscape.geometry.cones import LIMIT, Cones, cones, rays_of
 from shallowflow.landscape.geometry.least_squares import Span, span_of
 from shallowflow.models.loss import Loss
 

@@ -28,13 +28,11 @@ from itertools import combinations, product
 from math import comb
 
 import numpy as np
-from numpy.typing import NDArray
 
 from shallowflow.arrays import Floats, FrozenArrays, Ints, count
 from shallowflow.data.dataset import Dataset
 from shallowflow.errors import InvalidInputError
-
-Signs = NDArray[np.int8]
+from shallowflow.landscape.geometry.activity import Signs
 
 SAME = 1e-9
 """Unit vectors closer than this are taken for one; a unit vector this close to a hyperplane lies on it."""
