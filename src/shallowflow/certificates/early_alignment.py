@@ -36,7 +36,7 @@ from shallowflow.certificates.certificate import (
 )
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.trajectory import Trajectory
-from shallowflow.landscape.early_alignment.balances import balance, check_relu
+from shallowflow.landscape.early_alignment.balances import balance, check_relu, init_scale
 from shallowflow.landscape.early_alignment.extremal import ExtremalVectors
 from shallowflow.landscape.early_alignment.pulls import AlignmentThreshold
 from shallowflow.landscape.early_alignment.spurious import SpuriousConditions, positivity, spurious_conditions
@@ -45,7 +45,7 @@ from shallowflow.landscape.geometry.least_squares import least_squares
 from shallowflow.models import initialize
 from shallowflow.models.loss import Loss, SquareLoss
 from shallowflow.models.networks import ReLUNetwork
-from shallowflow.readings.phases import init_scale
+from shallowflow.readings.settings import agreed
 
 
 def lemma_1(
@@ -94,9 +94,10 @@ def theorem_1(
     """Certify early alignment if G has no saddle: until τ outer weights stay, neurons turn to extrema of G.
 
     loss: ½·mean of squares by default; slope: the leaky slope if there is no network; epsilon, alpha_0: of
-    the theorem; speed: of the flow; accuracy: of the trajectory (relative; and how near, in angle, a neuron
-    lies on a data hyperplane).
+    the theorem; speed: of the flow, if the trajectory does not say; accuracy: of the trajectory (relative;
+    and how near, in angle, a neuron lies on a data hyperplane).
     """
+    loss = agreed(trajectory, "loss", loss, None)
     query = AlignmentQuery(network, dataset, loss, slope, epsilon=epsilon, alpha_0=alpha_0)
     return alignment_certificate(query, trajectory, speed, accuracy)
 
@@ -117,6 +118,7 @@ def theorem_3(
     Condition 2.2, that a neuron stays in a cone as long as it can, is a property of the solution: it
     follows if G has no saddle (Lemma 13), else it stays undecided. Parameters as in `theorem_1`.
     """
+    loss = agreed(trajectory, "loss", loss, None)
     query = AlignmentQuery(network, dataset, loss, slope, epsilon=epsilon, positive_start=True)
     return alignment_certificate(query, trajectory, speed, accuracy)
 

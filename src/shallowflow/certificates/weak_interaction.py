@@ -2,7 +2,8 @@
 
 For Prop. 2, Thm 2 see `weak_interaction_groups`, for Prop. 3 `weak_interaction_collapse`. Every function
 takes a `ReLUNetwork` (the start; None: only what concerns the data is decided), the data, and maybe a
-trajectory of the flow at some `speed` (a descent has speed 1). Where print and proof differ:
+trajectory of the flow at some `speed` (asked for if the trajectory does not say it; a descent has speed 1).
+Where print and proof differ:
 
 - Thm 1: its C lacks the factor 2 − √2 of (30); (26) uses ‖r(0)‖ ≤ √n C_y^+, which no assumption says, so
   ν‖r(0)‖ < C_x^−² C_y^−, what the step needs, is a hypothesis of its own here. The rule m ≥ 4 ln(n/ε) is only

@@ -82,6 +82,17 @@ def balance(network: ReLUNetwork) -> Balance:
     return Balance(values, signs_of(values, outer + inner, ROUNDING))
 
 
+def init_scale(network: ReLUNetwork) -> float:
+    """Return λ = √(scale·Σ_j a_j²), the smallest scale of (3) for which (5) holds at this width.
+
+    Examples
+    --------
+    >>> init_scale(ReLUNetwork([[0.1], [0.1]], [0.3, -0.4]))
+    0.5
+    """
+    return float(np.sqrt(network.scale) * np.linalg.norm(network.outer))
+
+
 def check_relu(network: object, name: str = "network") -> ReLUNetwork:
     """Return the network if it is a `ReLUNetwork`, the one that [early_alignment] is about."""
     if not isinstance(network, ReLUNetwork):
