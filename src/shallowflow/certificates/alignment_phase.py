@@ -13,7 +13,7 @@ from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.early_alignment.aligned_neurons import STILL, NeuronAlignment, neuron_alignment
-from shallowflow.landscape.early_alignment.balances import balance, check_relu, init_scale
+from shallowflow.landscape.early_alignment.balances import balance, init_scale
 from shallowflow.landscape.early_alignment.extremal import (
     ExtremalVectors,
     extremal_vectors,
@@ -29,8 +29,8 @@ from shallowflow.landscape.early_alignment.pulls import (
     pull,
     still_but_alive,
 )
-from shallowflow.landscape.geometry.cones import LIMIT, Cones, cones
-from shallowflow.landscape.geometry.least_squares import span_of
+from shallowflow.landscape.geometry.activity import check_relu
+from shallowflow.landscape.geometry.cones import LIMIT, Cones, cones, span_of
 from shallowflow.models.loss import Loss
 from shallowflow.models.networks import ReLUNetwork
 from shallowflow.readings.settings import agreed

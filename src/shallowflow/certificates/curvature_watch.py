@@ -16,8 +16,7 @@ from shallowflow.certificates.certificate import Hypothesis, Promise
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.errors import InvalidInputError
-from shallowflow.landscape.early_alignment.balances import check_relu
-from shallowflow.landscape.geometry.activity import activity
+from shallowflow.landscape.geometry.activity import activity, check_relu
 from shallowflow.landscape.weak_interaction.first_activation import correctly_activated
 from shallowflow.landscape.weak_interaction.interactions import local_pl
 from shallowflow.models.networks import ReLUNetwork

@@ -26,8 +26,7 @@ from shallowflow.certificates.curvature_watch import Moment, given_start, moment
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.errors import InvalidInputError
-from shallowflow.landscape.early_alignment.balances import check_relu
-from shallowflow.landscape.geometry.activity import activity
+from shallowflow.landscape.geometry.activity import activity, check_relu
 from shallowflow.landscape.geometry.orthonormal import ORTHONORMAL, orthonormality
 from shallowflow.landscape.weak_interaction.group_flow import GroupFlow, group_flow
 from shallowflow.models.networks import ReLUNetwork

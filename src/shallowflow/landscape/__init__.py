@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from shallowflow.landscape.early_alignment.pulls import alignment_threshold as alignment_threshold
     from shallowflow.landscape.early_alignment.pulls import minimal_subgradient as minimal_subgradient
     from shallowflow.landscape.early_alignment.pulls import pull as pull
+    from shallowflow.landscape.early_alignment.spurious import LeastSquares as LeastSquares
     from shallowflow.landscape.early_alignment.spurious import SpuriousConditions as SpuriousConditions
+    from shallowflow.landscape.early_alignment.spurious import least_squares as least_squares
     from shallowflow.landscape.early_alignment.spurious import spurious_conditions as spurious_conditions
     from shallowflow.landscape.geometry.activity import activity as activity
     from shallowflow.landscape.geometry.blocks import Blocks as Blocks
@@ -31,8 +33,6 @@ if TYPE_CHECKING:
     from shallowflow.landscape.geometry.cones import cell_bound as cell_bound
     from shallowflow.landscape.geometry.cones import cones as cones
     from shallowflow.landscape.geometry.cones import face_bound as face_bound
-    from shallowflow.landscape.geometry.least_squares import LeastSquares as LeastSquares
-    from shallowflow.landscape.geometry.least_squares import least_squares as least_squares
     from shallowflow.landscape.geometry.orthonormal import MaskReport as MaskReport
     from shallowflow.landscape.geometry.orthonormal import mask_failure_bound as mask_failure_bound
     from shallowflow.landscape.geometry.orthonormal import mask_matrix as mask_matrix
@@ -103,11 +103,10 @@ _PLACES = {
     "early_alignment.balances": "Balance Nature balance nature",
     "early_alignment.extremal": "ExtremalVector ExtremalVectors extremal_vectors",
     "early_alignment.pulls": "AlignmentThreshold Pull alignment_threshold minimal_subgradient pull",
-    "early_alignment.spurious": "SpuriousConditions spurious_conditions",
+    "early_alignment.spurious": "LeastSquares SpuriousConditions least_squares spurious_conditions",
     "geometry.activity": "activity",
     "geometry.blocks": "Blocks blocks",
     "geometry.cones": "Cone Cones cell_bound cones face_bound",
-    "geometry.least_squares": "LeastSquares least_squares",
     "geometry.orthonormal": "MaskReport mask_failure_bound mask_matrix mask_of mask_report orthonormality",
     "geometry.subgradient": "minimal_gates",
     "incremental": "HALVING_RATIO min_norm_interpolator min_squared_norm norm_constant squared_norm",

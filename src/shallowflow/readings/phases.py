@@ -24,10 +24,10 @@ from shallowflow.data.dataset import Dataset, checked_dataset
 from shallowflow.dynamics.path import Snapshots
 from shallowflow.dynamics.trajectory import Trajectory, checked_trajectory
 from shallowflow.errors import InvalidInputError
-from shallowflow.landscape.early_alignment.balances import check_relu, init_scale
+from shallowflow.landscape.early_alignment.balances import init_scale
 from shallowflow.landscape.early_alignment.pulls import alignment_threshold
-from shallowflow.landscape.geometry.activity import activity
-from shallowflow.landscape.geometry.least_squares import least_squares
+from shallowflow.landscape.early_alignment.spurious import least_squares
+from shallowflow.landscape.geometry.activity import activity, check_relu
 from shallowflow.models.networks import ReLUNetwork
 from shallowflow.readings.settings import agreed
 

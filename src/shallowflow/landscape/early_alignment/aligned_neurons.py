@@ -1,9 +1,8 @@
-"""How far the neurons of a network are aligned with extremal vectors, [early_alignment] Thm 1.
+"""How far the neurons of a network are aligned, and the few neurons that they then amount to.
 
-The few neurons that a wide network amounts to, once its neurons have aligned.
-
-Neurons with one direction e act as one: Σ_j a_j σ(⟨w_j, x⟩) = (Σ_j a_j‖w_j‖) σ(⟨e, x⟩).
-[early_alignment] App. B counts a trained network in such neurons.
+`neuron_alignment` sets each neuron beside the extremal vector of its cone, [early_alignment] Thm 1. Neurons
+with one direction e act as one, Σ_j a_j σ(⟨w_j, x⟩) = (Σ_j a_j‖w_j‖) σ(⟨e, x⟩); App. B counts a trained
+network in such neurons (`merged_neurons`).
 """
 
 from __future__ import annotations
@@ -14,10 +13,16 @@ import numpy as np
 
 from shallowflow.arrays import Bools, Floats, FrozenArrays, Ints, positive
 from shallowflow.data.dataset import Dataset
-from shallowflow.landscape.early_alignment.balances import check_relu
 from shallowflow.landscape.early_alignment.extremal import KINDS, extremal_vector
 from shallowflow.landscape.early_alignment.pulls import ON, is_extremal, pull
-from shallowflow.landscape.geometry.activity import Resting, Signs, activity, check_relu_problem, signs_of
+from shallowflow.landscape.geometry.activity import (
+    Resting,
+    Signs,
+    activity,
+    check_relu,
+    check_relu_problem,
+    signs_of,
+)
 from shallowflow.models.loss import Loss
 from shallowflow.models.networks import ReLUNetwork
 

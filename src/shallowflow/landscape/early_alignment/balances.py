@@ -28,10 +28,9 @@ import numpy as np
 
 from shallowflow.arrays import Floats, FrozenArrays, positive
 from shallowflow.data.dataset import Dataset
-from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.early_alignment.extremal import steepest
 from shallowflow.landscape.early_alignment.pulls import Pull, pull
-from shallowflow.landscape.geometry.activity import Signs, signs_of
+from shallowflow.landscape.geometry.activity import Signs, check_relu, signs_of
 from shallowflow.models.loss import Loss
 from shallowflow.models.networks import ReLUNetwork
 
@@ -91,13 +90,6 @@ def init_scale(network: ReLUNetwork) -> float:
     0.5
     """
     return float(np.sqrt(network.scale) * np.linalg.norm(network.outer))
-
-
-def check_relu(network: object, name: str = "network") -> ReLUNetwork:
-    """Return the network if it is a `ReLUNetwork`, the one that [early_alignment] is about."""
-    if not isinstance(network, ReLUNetwork):
-        raise InvalidInputError(f"{name}: must be a ReLUNetwork, got {type(network).__name__}")
-    return network
 
 
 @dataclass(frozen=True, eq=False, repr=False)

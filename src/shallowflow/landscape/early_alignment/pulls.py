@@ -30,8 +30,7 @@ from shallowflow.arrays import Bools, Floats, FrozenArrays, positive, unit_inter
 from shallowflow.data.dataset import Dataset
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.geometry.activity import Signs, signs_of
-from shallowflow.landscape.geometry.cones import LIMIT, Cones, cones
-from shallowflow.landscape.geometry.least_squares import span_of
+from shallowflow.landscape.geometry.cones import LIMIT, Cones, cones, span_of
 from shallowflow.landscape.geometry.subgradient import minimal_gates, unbounded_gates
 from shallowflow.models.loss import Loss, SquareLoss
 from shallowflow.models.networks import ReLUNetwork

@@ -14,7 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from shallowflow.arrays import Floats, Ints, shown
 from shallowflow.data.dataset import checked_dataset
 from shallowflow.errors import InvalidInputError
-from shallowflow.models.networks import KnotNetwork, LogScaledNetwork, Network, ReLUNetwork, inputs_of
+from shallowflow.models.base import inputs_of
+from shallowflow.models.networks import KnotNetwork, LogScaledNetwork, Network, ReLUNetwork
 
 Signs = NDArray[np.int8]
 Resting = tuple[Ints, Ints]
@@ -71,6 +72,13 @@ def _checked_pairs(resting: Resting, shape: tuple[int, ...]) -> Resting:
         if part.size and not 0 <= part.min() <= part.max() < size:
             raise InvalidInputError(f"resting: indices must be in 0 … {size - 1}, got {shown(part.tolist())}")
     return neurons, points
+
+
+def check_relu(network: object, name: str = "network") -> ReLUNetwork:
+    """Return the network if it is a `ReLUNetwork`, else refuse it."""
+    if not isinstance(network, ReLUNetwork):
+        raise InvalidInputError(f"{name}: must be a ReLUNetwork, got {type(network).__name__}")
+    return network
 
 
 def check_relu_problem(network: object, dataset: object, *, log_scaled: bool = False) -> None:
