@@ -1,4 +1,4 @@
-"""ν against eigenvalues and sampling; μ against difference quotients; Lemma 6 along trajectories; averages."""
+"""ν against eigenvalues and sampling; μ against difference quotients; Lemma 6 along trajectories; means."""
 
 from __future__ import annotations
 

@@ -157,7 +157,7 @@ def regression_lines(network: KnotNetwork, dataset: Dataset) -> RegressionLines:
 
 @dataclass(frozen=True)
 class Trap:
-    """Whether a network provably stays in its stage for ever: radius < gap.
+    """Whether a network provably never leaves its stage: radius < gap.
 
     radius: no parameter moves further than this, in the Euclidean norm of all of them, if the pattern
     stays (∞: no bound); gap: the distance from a live knot to the nearest data point.
@@ -175,7 +175,7 @@ class Trap:
 def trap(network: KnotNetwork, dataset: Dataset) -> Trap:
     """Return a bound on all future movement of the flow, which can prove that a stage is the last one.
 
-    This makes the hypothesis of [plateau] Thm 3.3, a pattern constant for ever, checkable at one network; it
+    This makes the hypothesis of [plateau] Thm 3.3, a pattern that never changes, checkable at one network; it
     is ours. As long as the pattern lasts, d‖z‖/dt ≤ −s‖θ̇‖ with s the rank(V)-th singular value of M, so the
     path from here is no longer than ‖z‖/s. M depends on θ = (b, c) linearly through D_u L [D_c, −D_b]; within
     a distance ρ, s falls by at most κρ, κ = ‖D_u L‖. So a radius with ‖z‖ ≤ ρ (s − κρ) is never left:
