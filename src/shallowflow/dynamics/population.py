@@ -21,6 +21,10 @@ from shallowflow.landscape.two_timescale.step_classes import checked_target
 from shallowflow.models.loss import SquareLoss
 from shallowflow.models.networks import StepNetwork
 
+STIFF_UP_TO = 0.1
+"""Ratio epsilon up to which the implicit method is taken. Measured at m = 20, η = 0.004 and 0.02: it wins by
+1.9 and 0.8 at 0.1, by 57 and 71 at 10⁻⁴, and loses by 1.4 at most."""
+
 
 def population_flow(
     network: StepNetwork,
@@ -32,14 +36,15 @@ def population_flow(
     record: Record | None = None,
     tolerance: float = 1e-8,
     stop: float = 0.0,
-    stiff: bool = False,
+    stiff: bool | None = None,
     progress: Progress | None = None,
 ) -> Trajectory:
     """Follow a' = −speed·∇_a L, u' = −speed·epsilon·∇_u L with L = ½∫(f − f*)² over [0, 1], exactly.
 
     The gradient flow (1) of [two_timescale], the limit of `stochastic_descent` for small steps. Slow time is
     τ = epsilon·t. The run ends early, converged, when ‖∇L‖ ≤ `stop`. `stiff` integrates by LSODA instead of
-    an explicit method: faster once neurons have settled at jumps, where rates are of order ε s²/η.
+    an explicit method: faster once neurons have settled at jumps, where rates are of order ε s²/η; by default
+    for small epsilon.
 
     Examples
     --------
@@ -64,7 +69,8 @@ def population_flow(
     measure = partial(step_loss, target=target)
     rates = layer_rates(network, speed, epsilon)
     field = Field(network, flatten(network), rates, gradient, measure)
-    make = partial(SmoothFlow, field, tolerance=tolerance, stop=stop, stiff=stiff)
+    implicit = epsilon <= STIFF_UP_TO if stiff is None else stiff
+    make = partial(SmoothFlow, field, tolerance=tolerance, stop=stop, stiff=implicit)
     record = checked_record(record, every_step(network))
     setting = Setting("population_flow", None, target, SquareLoss(), None, speed, epsilon, tolerance)
     return run(make, record, until, setting=setting, measure=measure, progress=progress)

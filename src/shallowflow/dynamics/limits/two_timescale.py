@@ -44,7 +44,7 @@ def two_timescale_limit(
     record: Record | None = None,
     tolerance: float = 1e-8,
     stop: float = 0.0,
-    stiff: bool = False,
+    stiff: bool | None = None,
     progress: Progress | None = None,
 ) -> Trajectory:
     """Follow the limit ε → 0 of `population_flow` in the slow time τ = εt; the given outer weights play no
@@ -52,7 +52,7 @@ def two_timescale_limit(
 
     sharpness = 0: from event to event by the closed form of (7) where it applies, with hitting times exact
     to rounding, else integrated at nearly full precision; events say which neuron reaches which jump.
-    sharpness > 0: adaptive integration to `tolerance` (`stiff`: by an implicit method), early end when ‖∇_u
+    sharpness > 0: adaptive integration to `tolerance` (by an implicit method unless `stiff` is False), early end when ‖∇_u
     L‖ ≤ `stop`; the statistics say when u left 𝒰 (Δ(u) > 2η), where a*(u) is certain to be unique; it is
     followed beyond.
 
@@ -76,7 +76,7 @@ def two_timescale_limit(
     if network.sharpness == 0:
         events = partial(HeavisideFlow, start, target)
         return run(events, record, until, setting=setting, measure=measure, progress=progress)
-    smooth = _smooth_limit(start, target, tolerance, stop, stiff)
+    smooth = _smooth_limit(start, target, tolerance, stop, stiff is not False)
     trajectory = run(smooth, record, until, setting=setting, measure=measure, progress=progress)
     statistics = {**trajectory.statistics, "left 𝒰 at": _leaves_domain(trajectory)}
     return replace(trajectory, statistics=statistics)
