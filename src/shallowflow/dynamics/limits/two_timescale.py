@@ -52,9 +52,9 @@ def two_timescale_limit(
 
     sharpness = 0: from event to event by the closed form of (7) where it applies, with hitting times exact
     to rounding, else integrated at nearly full precision; events say which neuron reaches which jump.
-    sharpness > 0: adaptive integration to `tolerance` (by an implicit method unless `stiff` is False), early end when ‖∇_u
-    L‖ ≤ `stop`; the statistics say when u left 𝒰 (Δ(u) > 2η), where a*(u) is certain to be unique; it is
-    followed beyond.
+    sharpness > 0: adaptive integration to `tolerance` (by an implicit method unless `stiff` is False), early
+    end when ‖∇_u L‖ ≤ `stop`; the statistics say when u left 𝒰 (Δ(u) > 2η), where a*(u) is certain to be
+    unique; it is followed beyond.
 
     Examples
     --------
