@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from matplotlib.figure import Figure as Canvas
@@ -179,7 +179,7 @@ def _neuron_panels(networks: Sequence[Network], dataset: Dataset | None) -> Call
     flat = [one for one in networks if isinstance(one, ReLUNetwork) and one.dimension == 2]
     if flat:
         in_the_plane = NeuronPanels(dataset, largest_norm(flat), flat[0].width, most=DRAWN)
-        return in_the_plane  # type: ignore[return-value]
+        return lambda network, _: in_the_plane(cast(ReLUNetwork, network))
     places = np.concatenate([_places(network)[0] for network in networks], axis=1)
     limits = [_limits(row[np.isfinite(row)]) for row in places]
     on_line = not isinstance(networks[0], ReLUNetwork | LogScaledNetwork)
