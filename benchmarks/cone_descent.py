@@ -22,7 +22,7 @@ from shallowflow.dynamics.engines.cone_descent import ConeDescent
 from shallowflow.dynamics.engines.dense_descent import DenseDescent
 from shallowflow.dynamics.engines.pattern_descent import BucketedDescent, PatternDescent
 from shallowflow.dynamics.engines.sliding_descent import SlidingDescent
-from shallowflow.landscape.geometry.least_squares import least_squares
+from shallowflow.landscape.early_alignment.spurious import least_squares
 from shallowflow.models import ReLUNetwork, SquareLoss, initialize
 
 STEP = 1e-3

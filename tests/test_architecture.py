@@ -26,7 +26,7 @@ FORBIDDEN = {
     "layers": ("models/loss.py", "import shallowflow.dynamics.flow"),
     "certificates": ("certificates/__init__.py", "import shallowflow.dynamics.descent"),
     "numba": ("data/dataset.py", "import numba"),
-    "scikit-learn": ("landscape/geometry/least_squares.py", "import sklearn"),
+    "scikit-learn": ("landscape/geometry/blocks.py", "import sklearn"),
     "drawing": ("experiments/figure.py", "import matplotlib"),
     "dask": ("experiments/figure.py", "import distributed"),
 }

@@ -168,6 +168,18 @@ def test_prop_1_bounds_the_curvature_after_extinction(seed: int) -> None:
     assert "orthogonal" in failing(certify("weak_interaction/prop-1", network, sphere(9, 30)))[0]
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_prop_1_is_kept_on_flows_too_which_hold_neurons_on_hyperplanes(seed: int) -> None:
+    dataset = orthogonal(6, 12, seed=seed)
+    drawn = good_start(dataset, 24, seed)
+    network = sf.ReLUNetwork(0.02 * drawn.inner, drawn.outer, scale=drawn.scale)
+    trajectory = sf.gradient_flow(network, dataset, until=6.0, speed=24.0)
+    certificate = certify("weak_interaction/prop-1", network, dataset, trajectory, speed=24.0)
+    assert failing(certificate) == []
+    assert certificate.promises[1].observed == 0, str(certificate)
+    assert not any(promise.kept is False for promise in certificate.promises), str(certificate)
+
+
 def test_prop_2_and_theorem_2_on_a_group_start() -> None:
     dataset = orthonormal(12, 14, labels="positive", seed=2)
     network = sf.initialize.grouped(dataset.inputs, dataset.targets, 3, norm=0.5, seed=1)
@@ -215,6 +227,19 @@ def test_prop_3_sees_the_collapse() -> None:
     assert certify("weak_interaction/prop-3", dominant, dataset, fitted).promises[0].kept is False
     same = sf.Dataset(np.eye(2), [30.0, 15.0])
     assert "y₁y₂ < 0" in failing(certify("weak_interaction/prop-3", network, same))
+
+
+@pytest.mark.parametrize("angle", [0.0, 0.3, 1.1, 2.0])
+def test_prop_3_does_not_depend_on_the_basis(angle: float) -> None:
+    """A sample that no neuron is active on: ⟨w, x⟩ = 0 along the axes, ±4e-15 in other bases."""
+    turn = np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
+    inner = np.array([[0.5, 0.45], [0.48, 0.5]])
+    dataset, network = (
+        sf.Dataset(turn, [100.0, -30.0]),
+        sf.ReLUNetwork(inner @ turn, [0.01, -0.01], scale=0.5),
+    )
+    trajectory = sf.gradient_flow(network, dataset, until=3.0)
+    assert certify("weak_interaction/prop-3", network, dataset, trajectory).promises[0].kept
 
 
 def test_residuals_that_are_too_large_are_no_application() -> None:

@@ -13,7 +13,7 @@ from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.early_alignment.aligned_neurons import STILL, NeuronAlignment, neuron_alignment
-from shallowflow.landscape.early_alignment.balances import balance, check_relu
+from shallowflow.landscape.early_alignment.balances import balance, init_scale
 from shallowflow.landscape.early_alignment.extremal import (
     ExtremalVectors,
     extremal_vectors,
@@ -29,11 +29,11 @@ from shallowflow.landscape.early_alignment.pulls import (
     pull,
     still_but_alive,
 )
-from shallowflow.landscape.geometry.cones import LIMIT, Cones, cones
-from shallowflow.landscape.geometry.least_squares import span_of
+from shallowflow.landscape.geometry.activity import check_relu
+from shallowflow.landscape.geometry.cones import LIMIT, Cones, cones, span_of
 from shallowflow.models.loss import Loss
 from shallowflow.models.networks import ReLUNetwork
-from shallowflow.readings.phases import init_scale
+from shallowflow.readings.settings import agreed
 
 SEARCH_STARTS = 100
 """Starts of the search for saddles of G where the activation cones are too many to list."""
@@ -214,7 +214,7 @@ def observe(
     query: AlignmentQuery, trajectory: Trajectory | None, speed: float, accuracy: float
 ) -> Observed | None:
     """Return what was seen, or None without a trajectory that reaches τ and can be read there."""
-    end = query.end(positive(speed, "speed"))
+    end = query.end(positive(agreed(trajectory, "speed", speed, 1.0), "speed"))
     if trajectory is None or end is None or query.network is None:
         return None
     networks = networks_until(trajectory, end)

@@ -11,15 +11,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shallowflow.arrays import Floats, positive
+from shallowflow.arrays import Bools, Floats, positive
 from shallowflow.certificates.certificate import Hypothesis, Promise
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.errors import InvalidInputError
-from shallowflow.landscape.early_alignment.balances import check_relu
+from shallowflow.landscape.geometry.activity import activity, check_relu
 from shallowflow.landscape.weak_interaction.first_activation import correctly_activated
 from shallowflow.landscape.weak_interaction.interactions import local_pl
 from shallowflow.models.networks import ReLUNetwork
+from shallowflow.readings.settings import agreed, resting_at
 
 MOST_TIMES = 200
 """At most so many recorded times are looked at."""
@@ -54,17 +55,21 @@ def given_start(network: ReLUNetwork | None, dataset: Dataset) -> ReLUNetwork:
 
 @dataclass(frozen=True)
 class Moment:
-    """A recorded time in the paper's clock: the network, its predictions, and μ (None if it fits exactly)."""
+    """A recorded time in the paper's clock: the network, which neurons are active, its predictions, and μ.
+
+    active: (m, n); curvature: None where the network fits exactly.
+    """
 
     time: float
     network: ReLUNetwork
+    active: Bools
     predictions: Floats
     curvature: float | None
 
 
 def moments(trajectory: Trajectory, dataset: Dataset, speed: float) -> Iterator[Moment]:
-    """Yield what was recorded, at evenly chosen times."""
-    speed = positive(speed, "speed")
+    """Yield what was recorded, at evenly chosen times; speed: of the flow, if the run does not say."""
+    speed = positive(agreed(trajectory, "speed", speed, 1.0), "speed")
     times = trajectory.path.times
     chosen = np.unique(np.linspace(0, len(times) - 1, min(len(times), MOST_TIMES)).astype(int))
     for time in times[chosen]:
@@ -72,11 +77,13 @@ def moments(trajectory: Trajectory, dataset: Dataset, speed: float) -> Iterator[
         network = in_paper_units(now)
         predictions = network.predict(dataset.inputs)
         exact = np.array_equal(predictions, dataset.targets)
+        resting = resting_at(trajectory, float(time))
         yield Moment(
             float(time) * now.scale * speed,
             network,
+            activity(network, dataset.inputs, resting=resting) > 0,
             predictions,
-            None if exact else local_pl(network, dataset),
+            None if exact else local_pl(network, dataset, resting=resting),
         )
 
 

@@ -36,16 +36,21 @@ from shallowflow.certificates.certificate import (
 )
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.trajectory import Trajectory
-from shallowflow.landscape.early_alignment.balances import balance, check_relu
+from shallowflow.landscape.early_alignment.balances import balance, init_scale
 from shallowflow.landscape.early_alignment.extremal import ExtremalVectors
 from shallowflow.landscape.early_alignment.pulls import AlignmentThreshold
-from shallowflow.landscape.early_alignment.spurious import SpuriousConditions, positivity, spurious_conditions
+from shallowflow.landscape.early_alignment.spurious import (
+    SpuriousConditions,
+    least_squares,
+    positivity,
+    spurious_conditions,
+)
+from shallowflow.landscape.geometry.activity import check_relu
 from shallowflow.landscape.geometry.cones import face_bound
-from shallowflow.landscape.geometry.least_squares import least_squares
 from shallowflow.models import initialize
 from shallowflow.models.loss import Loss, SquareLoss
 from shallowflow.models.networks import ReLUNetwork
-from shallowflow.readings.phases import init_scale
+from shallowflow.readings.settings import agreed
 
 
 def lemma_1(
@@ -94,9 +99,10 @@ def theorem_1(
     """Certify early alignment if G has no saddle: until τ outer weights stay, neurons turn to extrema of G.
 
     loss: ½·mean of squares by default; slope: the leaky slope if there is no network; epsilon, alpha_0: of
-    the theorem; speed: of the flow; accuracy: of the trajectory (relative; and how near, in angle, a neuron
-    lies on a data hyperplane).
+    the theorem; speed: of the flow, if the trajectory does not say; accuracy: of the trajectory (relative;
+    and how near, in angle, a neuron lies on a data hyperplane).
     """
+    loss = agreed(trajectory, "loss", loss, None)
     query = AlignmentQuery(network, dataset, loss, slope, epsilon=epsilon, alpha_0=alpha_0)
     return alignment_certificate(query, trajectory, speed, accuracy)
 
@@ -117,6 +123,7 @@ def theorem_3(
     Condition 2.2, that a neuron stays in a cone as long as it can, is a property of the solution: it
     follows if G has no saddle (Lemma 13), else it stays undecided. Parameters as in `theorem_1`.
     """
+    loss = agreed(trajectory, "loss", loss, None)
     query = AlignmentQuery(network, dataset, loss, slope, epsilon=epsilon, positive_start=True)
     return alignment_certificate(query, trajectory, speed, accuracy)
 
@@ -125,22 +132,15 @@ def alignment_certificate(
     query: AlignmentQuery, trajectory: Trajectory | None = None, speed: float = 1.0, accuracy: float = 1e-6
 ) -> Certificate:
     """Return the certificate of Thm 1, or of Thm 3 if the query is about neurons of Condition 2."""
-    theorem, second = (
-        ("theorem-3", _stays(query)) if query.positive_start else ("theorem-1", _no_saddle(query))
-    )
+    theorem, name, holds = "theorem-1", "G has no saddle point on the sphere", query.without_saddles
+    if query.positive_start:
+        name = "neurons stay in a cone while they can (Condition 2.2; certain if G has no saddle)"
+        theorem, holds = "theorem-3", holds or None
+    second = Hypothesis(name, holds, query.saddles, 0)
     accuracy = positive(accuracy, "accuracy")
     hypotheses = (*query.data_hypotheses(), second, *query.start_hypotheses(), *_vanishing(query))
     promises = alignment_promises(query, observe(query, trajectory, speed, accuracy), accuracy)
     return Certificate(f"early_alignment/{theorem}", hypotheses, promises)
-
-
-def _no_saddle(query: AlignmentQuery) -> Hypothesis:
-    return Hypothesis("G has no saddle point on the sphere", query.without_saddles, query.saddles, 0)
-
-
-def _stays(query: AlignmentQuery) -> Hypothesis:
-    name = "neurons stay in a cone while they can (Condition 2.2; certain if G has no saddle)"
-    return Hypothesis(name, query.without_saddles or None, query.saddles, 0)
 
 
 def _vanishing(query: AlignmentQuery) -> tuple[Hypothesis, ...]:

@@ -23,6 +23,7 @@ from shallowflow.landscape.plateau.stationary import regression_lines, stationar
 from shallowflow.models import initialize
 from shallowflow.models.loss import SquareLoss
 from shallowflow.models.networks import KnotNetwork
+from shallowflow.readings.settings import agreed
 from shallowflow.readings.stages import Stage, recorded_loss, stages
 
 
@@ -44,13 +45,13 @@ def theorem_3_1(
     bound, with half this exponent, follows; its printed lower bound is a misprint. Where knots slide on data
     points the rates are those of the others (`landscape.plateau.levels.extreme_rates`).
 
-    loss: ½Σ by default, or what the trajectory recorded; speed: of the flow.
+    loss: what the trajectory recorded; without one ½·mean by default. speed: of the flow, if the trajectory
+    does not say.
     """
     if trajectory is not None:
         loss = recorded_loss(trajectory, dataset, loss)
-    promises = _plateau_promises(
-        blocks(network, dataset), loss or SquareLoss("sum"), positive(speed, "speed")
-    )
+    speed = positive(agreed(trajectory, "speed", speed, 1.0), "speed")
+    promises = _plateau_promises(blocks(network, dataset), loss, speed)
     if trajectory is None:
         gap = trap(network, dataset).gap
         hypothesis = Hypothesis("no knot lies on a data point, so that the pattern lasts", gap > 0, gap, 0.0)
@@ -62,7 +63,7 @@ def theorem_3_1(
     return Certificate("plateau/theorem-3.1", (hypothesis,), promises + observed)
 
 
-def _plateau_promises(found: Blocks, loss: SquareLoss, speed: float) -> tuple[Promise, ...]:
+def _plateau_promises(found: Blocks, loss: SquareLoss | None, speed: float) -> tuple[Promise, ...]:
     """Return what Thm 3.1 says of the stage that a network is in."""
     rates = rates_of(found, loss)
     promises = (
@@ -125,7 +126,7 @@ def theorem_3_2(
     The condition is exp(−∫r_min) < threshold, as Appendix E needs it (the theorem prints exp(−½∫r_min)).
     """
     theorem, promise = "plateau/theorem-3.2", "the level of the next stage is lower"
-    level = level_of(blocks(network, dataset), loss or SquareLoss("sum"))
+    level = level_of(blocks(network, dataset), loss)
     undecided = Hypothesis("a data point passes from one block to its neighbour", None)
     if trajectory is None:
         return Certificate(theorem, (undecided,), (Promise(promise, level),))
@@ -197,7 +198,7 @@ def lemma_3_4(network: KnotNetwork, dataset: Dataset, *, tolerance: float = 1e-8
     tolerance·‖y‖. The gradient (of ½Σ) is summed from the residuals themselves.
     """
     found = blocks(network, dataset)
-    rates, smallest = rates_of(found), _smallest_coefficient(found)
+    rates, smallest = rates_of(found, SquareLoss("sum")), _smallest_coefficient(found)
     defect, size = float(np.linalg.norm(found.coordinates)), float(np.linalg.norm(found.targets))
     gradient = stationarity(network, dataset).gradient
     slack = positive(tolerance, "tolerance") * np.sqrt(rates.r_max) * size
@@ -223,7 +224,7 @@ def theorem_3_5(network: KnotNetwork, dataset: Dataset, *, tolerance: float = 1e
     passes through their mean.
     """
     found, lines = blocks(network, dataset), regression_lines(network, dataset)
-    rates, smallest = rates_of(found), _smallest_coefficient(found)
+    rates, smallest = rates_of(found, SquareLoss("sum")), _smallest_coefficient(found)
     size = float(np.linalg.norm(found.targets))
     gradient = stationarity(network, dataset).gradient
     needed = positive(tolerance, "tolerance") * np.sqrt(rates.r_max) * size
@@ -252,18 +253,17 @@ def verdict(question: Question) -> Verdict:
         found = f"these have dimension {question.dataset.dimension}"
         return Verdict("plateau", None, (f"Does not apply: it is about data on the line, {found}.",))
     network = initialize.he_knots(question.width, seed=question.seed)
-    loss = SquareLoss("sum")
-    certificate = theorem_3_1(network, dataset, loss=loss)
-    start = loss.value(network(dataset.inputs), dataset.targets)
+    certificate = theorem_3_1(network, dataset)
+    start = SquareLoss().value(network(dataset.inputs), dataset.targets)
     level = plateau_level(network, dataset)
     words = [
         f"A network of {question.width} knots (he_knots, seed {question.seed}) starts at the loss "
-        f"{start:.4g} (½Σ). While its pattern of active points lasts, the loss falls towards the plateau "
+        f"{start:.4g} (½·mean). While its pattern of active points lasts, the loss falls towards the plateau "
         f"level {level:.4g}.",
     ]
     if not certificate.holds:
         words.append(f"Theorem 3.1 does not apply yet: {failures(certificate)}.")
-    numbers = {"loss at the start (½Σ)": start, "plateau level": level}
+    numbers = {"loss at the start (½·mean)": start, "plateau level": level}
     return Verdict("plateau", certificate.holds, tuple(words), numbers, (), (certificate,))
 
 

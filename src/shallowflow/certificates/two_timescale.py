@@ -42,6 +42,7 @@ from shallowflow.landscape.two_timescale.step_classes import (
     step_class,
 )
 from shallowflow.models.networks import StepNetwork
+from shallowflow.readings.settings import agreed
 
 
 def definition_2(
@@ -179,7 +180,7 @@ def prop_4(
     at the start, where hypotheses on the way can only be seen to fail. The bound is checked at every
     recorded time; the promise names the time at which it is tightest.
     """
-    epsilon, speed = _epsilon(epsilon), positive(speed, "speed")
+    epsilon, speed = _clock(trajectory, epsilon, speed)
     known, m = class_of(network, target), network.width
     networks = [(0.0, network)] if trajectory is None else _recorded(trajectory, speed)
     distance = 2.0 * min(separation(now) for _, now in networks)
@@ -214,10 +215,10 @@ def theorem_1(
 ) -> Certificate:
     """Certify recovery by the gradient flow (1): ∫|f* − f|² ≤ ξ at T = 6/(ε(Δf)²), with probability 1 − δ.
 
-    epsilon, speed: of the run, whose time t is speed·t in (1); delta, error: δ and ξ of the theorem.
-    Positions are taken to be drawn uniformly.
+    epsilon, speed: of the run (if it does not say), whose time t is speed·t in (1); delta, error: δ and ξ of
+    the theorem. Positions are taken to be drawn uniformly.
     """
-    epsilon, speed = _epsilon(epsilon), positive(speed, "speed")
+    epsilon, speed = _clock(trajectory, epsilon, speed)
     known, m, delta = class_of(network, target), network.width, checked_delta(delta)
     xi, size = positive(error, "error"), (network.width + 1.0)
     q_1 = C_1 / (known.bound**2 * size) * min(delta**2 * known.jump**2 / size**4, xi)
@@ -251,8 +252,11 @@ def theorem_2(
     return Certificate("two_timescale/theorem-2", hypotheses, promise)
 
 
-def _epsilon(epsilon: float | None) -> float | None:
-    return None if epsilon is None else positive(epsilon, "epsilon")
+def _clock(trajectory: Trajectory | None, epsilon: float | None, speed: float) -> tuple[float | None, float]:
+    """Return ε and the speed of a run, as it says or as given."""
+    epsilon = agreed(trajectory, "epsilon", epsilon, None)
+    speed = positive(agreed(trajectory, "speed", speed, 1.0), "speed")
+    return None if epsilon is None else positive(epsilon, "epsilon"), speed
 
 
 def _not_yet_failed(hypothesis: Hypothesis) -> Hypothesis:

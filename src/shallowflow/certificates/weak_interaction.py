@@ -2,7 +2,8 @@
 
 For Prop. 2, Thm 2 see `weak_interaction_groups`, for Prop. 3 `weak_interaction_collapse`. Every function
 takes a `ReLUNetwork` (the start; None: only what concerns the data is decided), the data, and maybe a
-trajectory of the flow at some `speed` (a descent has speed 1). Where print and proof differ:
+trajectory of the flow at some `speed` (asked for if the trajectory does not say it; a descent has speed 1).
+Where print and proof differ:
 
 - Thm 1: its C lacks the factor 2 − √2 of (30); (26) uses ‖r(0)‖ ≤ √n C_y^+, which no assumption says, so
   ν‖r(0)‖ < C_x^−² C_y^−, what the step needs, is a hypothesis of its own here. The rule m ≥ 4 ln(n/ε) is only
@@ -131,8 +132,7 @@ def _rate_promises(
         lower = rate * _unfitted(moment, dataset)
         if moment.curvature is not None and lower > 0:
             smallest = min(smallest, moment.curvature / lower)
-        z = moment.network.preactivations(dataset.inputs)
-        lost = max(lost, int(np.sum(~np.any(z > 0, axis=0))))
+        lost = max(lost, int(np.sum(~np.any(moment.active, axis=0))))
         last = moment.time
     average = None
     if last > 0 and trajectory.losses[-1] > 0:
@@ -249,8 +249,7 @@ def _unmoved(
 
 
 def _wrongly_active(moment: Moment, dataset: Dataset) -> int:
-    z = moment.network.preactivations(dataset.inputs)
-    return int(np.sum((z > 0) & (moment.network.outer[:, None] * dataset.targets < 0)))
+    return int(np.sum(moment.active & (moment.network.outer[:, None] * dataset.targets < 0)))
 
 
 def _upper_promise(

@@ -26,10 +26,11 @@ from shallowflow.certificates.curvature_watch import Moment, given_start, moment
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.errors import InvalidInputError
-from shallowflow.landscape.early_alignment.balances import check_relu
+from shallowflow.landscape.geometry.activity import activity, check_relu
 from shallowflow.landscape.geometry.orthonormal import ORTHONORMAL, orthonormality
 from shallowflow.landscape.weak_interaction.group_flow import GroupFlow, group_flow
 from shallowflow.models.networks import ReLUNetwork
+from shallowflow.readings.settings import resting_at
 
 
 def prop_3(
@@ -74,7 +75,8 @@ def prop_3(
     if trajectory is not None and observed is not None:
         end = check_relu(trajectory.final, "trajectory")
         # A dead sample stays dead on orthogonal inputs, which decides the promise in finite time.
-        dead = bool(np.all(end.preactivations(inputs)[:, 1] <= 0))
+        resting = resting_at(trajectory, float(trajectory.path.times[-1]))
+        dead = bool(np.all(activity(end, dataset.inputs, resting=resting)[:, order[1]] <= 0))
         kept = True if dead else (False if observed < floor * (1 - accuracy) else None)
     return Certificate(
         "weak_interaction/prop-3", hypotheses, (Promise(small.statement, floor, observed, kept),)

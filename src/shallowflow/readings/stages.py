@@ -26,13 +26,13 @@ from shallowflow.dynamics.nodes import lobatto_nodes
 from shallowflow.dynamics.path import Path, Polynomials
 from shallowflow.dynamics.trajectory import Trajectory, checked_trajectory
 from shallowflow.errors import InvalidInputError
+from shallowflow.landscape.geometry.activity import RESTING
 from shallowflow.landscape.geometry.blocks import Blocks, blocks, blocks_of, sort_data
 from shallowflow.landscape.plateau.levels import extreme_rates, level_of
 from shallowflow.models.loss import SquareLoss
 from shallowflow.models.networks import KnotNetwork
+from shallowflow.readings.settings import agreed
 
-# A knot this close to a data point, relative to the data's size, is taken to lie on it (it slides there).
-ON_POINT = 1e-12
 # Passages closer than this, relative to the time, count as one.
 SAME_TIME = 1e-13
 # A slide shorter than this, relative to the time, is none.
@@ -115,13 +115,15 @@ def stages(
 ) -> tuple[Stage, ...]:
     """Return the stages of a trajectory of a `KnotNetwork`, in order of time.
 
-    loss: of the flow; by default ½Σ or ½·mean, whichever the recorded losses are. speed: of the flow.
+    loss, speed: of the flow, if the trajectory does not say; by default ½·mean or ½Σ, whichever the recorded
+    losses are, and 1.
     samples: at most so many sample times per stage (O(n³) each; rates=False leaves the rates out: O(n + m)).
     """
     loss = recorded_loss(trajectory, dataset, loss)
-    speed, samples = positive(speed, "speed"), count(samples, "samples", FEWEST_SAMPLES)
+    speed = positive(agreed(trajectory, "speed", speed, 1.0), "speed")
+    samples = count(samples, "samples", FEWEST_SAMPLES)
     data = sort_data(dataset)
-    slack = ON_POINT * float(np.max(np.abs(data.inputs)))
+    slack = RESTING * float(np.max(np.abs(data.inputs)))
     dense = isinstance(trajectory.path, Polynomials)
 
     def at(time: float) -> KnotNetwork:
@@ -130,7 +132,7 @@ def stages(
     found = []
     for times in _spells(trajectory.path, data.inputs, slack):
         network = at(0.5 * (times[0] + times[-1]) if dense else times[0])
-        held = blocks_of(network.knots + slack, network.outer, data)
+        held = blocks_of(network.knots, network.outer, data, network.knots + slack)
         sampled = _sample_times(times, samples, dense=dense)
         moved = [held.moved(at(time)) for time in sampled]
         found.append(_stage(sampled, moved, _sliding(network, data.inputs, slack), (loss, speed, rates)))
@@ -138,13 +140,16 @@ def stages(
 
 
 def recorded_loss(trajectory: Trajectory, dataset: Dataset, loss: SquareLoss | None = None) -> SquareLoss:
-    """Return the loss that a trajectory of a `KnotNetwork` recorded, ½Σ or ½·mean; refuse any other."""
+    """Return the loss that a trajectory of a `KnotNetwork` recorded, ½·mean or ½Σ; refuse any other."""
     network = _network(checked_trajectory(trajectory).initial)
+    loss = agreed(trajectory, "loss", loss, None)
+    if loss is not None and not isinstance(loss, SquareLoss):
+        raise InvalidInputError(f"trajectory: must be of a flow of the square loss, got {loss}")
     recorded = float(trajectory.losses[0])
     checked_dataset(dataset)
     residuals = blocks(network, dataset).residuals
     square = 0.5 * float(residuals @ residuals)
-    for candidate in (SquareLoss("sum"), SquareLoss("mean")) if loss is None else (loss,):
+    for candidate in (SquareLoss(), SquareLoss("sum")) if loss is None else (loss,):
         if np.isclose(recorded, candidate.weight(dataset.size) * square, rtol=1e-6, atol=1e-300):
             return candidate
     raise InvalidInputError(

@@ -10,7 +10,7 @@ from shallowflow.arrays import Floats
 from shallowflow.data.generators import three_points
 from shallowflow.dynamics.engines.cone_descent import ConeDescent
 from shallowflow.dynamics.engines.dense_descent import DenseDescent
-from shallowflow.landscape.geometry.least_squares import least_squares
+from shallowflow.landscape.early_alignment.spurious import least_squares
 from shallowflow.models.loss import LogisticLoss, SquareLoss
 from tests.rounding import assert_rounded
 

@@ -10,8 +10,7 @@ from shallowflow.landscape import extremal_vectors, neuron_alignment
 from shallowflow.landscape.early_alignment.balances import balance
 from shallowflow.landscape.early_alignment.extremal import extremal_vectors_of
 from shallowflow.landscape.early_alignment.pulls import alignment_constants, pull
-from shallowflow.landscape.geometry.cones import cones
-from shallowflow.landscape.geometry.least_squares import span_of
+from shallowflow.landscape.geometry.cones import cones, span_of
 
 
 def few_in_many(size: int = 4, dimension: int = 9) -> sf.Dataset:

@@ -8,9 +8,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import shallowflow as sf
-from shallowflow.data.generators import sphere
+from shallowflow.data.generators import orthogonal, sphere
 from shallowflow.errors import InvalidInputError
-from shallowflow.landscape import average_pl, energies, interaction, local_pl, pl_bounds
+from shallowflow.landscape import activity, average_pl, energies, interaction, local_pl, pl_bounds
 
 
 def test_the_curvature_is_the_rate_of_decay_of_the_flow() -> None:
@@ -27,6 +27,31 @@ def test_the_curvature_is_the_rate_of_decay_of_the_flow() -> None:
         quotient = (np.log(loss(time - 1e-4)) - np.log(loss(time + 1e-4))) / 2e-4
         assert local_pl(now, dataset) == pytest.approx(quotient, rel=1e-4)
         assert local_pl(now, dataset, speed=1.0) == pytest.approx(quotient / 7, rel=1e-4)
+
+
+def test_neurons_that_rest_on_a_hyperplane_do_not_count() -> None:
+    """A flow holds neurons at ⟨w, x⟩ = 0; its rounded networks show ±1e-17 there."""
+    dataset, network = orthogonal(8, 12, seed=2), sf.initialize.asymmetric(24, 12, seed=2)
+    trajectory = sf.gradient_flow(network, dataset, until=9.0, speed=24.0)
+
+    def loss(time: float) -> float:
+        return sf.SquareLoss().value(trajectory(time)(dataset.inputs), dataset.targets)
+
+    for time in (1.0, 3.0, 8.0):
+        now = trajectory(time)
+        assert isinstance(now, sf.ReLUNetwork)
+        resting = activity(now, dataset.inputs) == 0
+        rounded = now.preactivations(dataset.inputs)[resting]
+        pairs = (np.nonzero(resting)[0], np.nonzero(resting)[1])
+        assert np.any(rounded > 0), "nothing rests on the wrong side: the case tells nothing"
+        quotient = (np.log(loss(time - 1e-3)) - np.log(loss(time + 1e-3))) / 2e-3
+        assert local_pl(now, dataset) == pytest.approx(quotient, rel=1e-5)
+        bounds = pl_bounds(now, dataset)
+        assert bounds.lower <= quotient <= bounds.upper
+        # The same with the zeros handed down, and with what lies on the inactive side.
+        assert local_pl(now, dataset, resting=pairs) == local_pl(now, dataset)
+        shares = now.outer**2 @ np.where(resting, 0, now.preactivations(dataset.inputs) > 0) / 24
+        np.testing.assert_allclose(energies(now, dataset), shares)
 
 
 def data(seed: int, size: int, dimension: int, correlation: float) -> sf.Dataset:

@@ -22,8 +22,8 @@ from shallowflow.landscape import (
     extremal_vectors,
     neuron_alignment,
 )
+from shallowflow.landscape.early_alignment.balances import init_scale
 from shallowflow.models import ReLUNetwork, initialize
-from shallowflow.readings.phases import init_scale
 
 ON_HYPERPLANE = 1e-6
 """A neuron of a flow this close to a data hyperplane (in angle) lies on it."""

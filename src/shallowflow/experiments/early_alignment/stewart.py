@@ -14,7 +14,7 @@ from shallowflow.experiments.early_alignment.training import animation, loss_pan
 from shallowflow.experiments.experiment import Claim, Experiment, Findings, Progress
 from shallowflow.experiments.figure import Figure, Panel, Series
 from shallowflow.experiments.network_panels import function_on_line, line_grid
-from shallowflow.landscape import MergedNeurons, merged_neurons
+from shallowflow.landscape import MergedNeurons, activity, merged_neurons
 from shallowflow.models import ReLUNetwork, initialize
 
 STAGES = ("start", "end of alignment", "first growth", "second growth", "convergence")
@@ -87,7 +87,7 @@ def _stage_claims(run: Trajectory, dataset: Dataset, stages: Mapping[str, float]
 
 def _occupied(network: ReLUNetwork, dataset: Dataset) -> int:
     """Return the number of activation cones that hold a neuron."""
-    return len(np.unique(network.preactivations(dataset.inputs) > 0, axis=0))
+    return len(np.unique(activity(network, dataset.inputs) > 0, axis=0))
 
 
 def _kinks(found: MergedNeurons, dataset: Dataset) -> int:

@@ -20,7 +20,7 @@ from shallowflow.experiments.early_alignment.training import (
 from shallowflow.experiments.experiment import Claim, Experiment, Findings, Progress
 from shallowflow.experiments.figure import Figure, Series
 from shallowflow.experiments.network_panels import as_inputs, line_grid
-from shallowflow.landscape import extremal_vectors, least_squares, neuron_alignment
+from shallowflow.landscape import activity, extremal_vectors, least_squares, neuron_alignment
 from shallowflow.models import ReLUNetwork, initialize
 
 STAGES = ("start", "end of alignment", "growth", "convergence")
@@ -77,7 +77,7 @@ def _neuron_claims(moments: Mapping[str, ReLUNetwork], dataset: Dataset) -> tupl
     output = float(np.max(np.abs(aligned(dataset.inputs))))
     weights = np.abs(growth.outer) * np.linalg.norm(growth.inner, axis=1)
     small = float(np.sum(weights[growth.outer < 0]) / np.sum(weights))
-    on = end.preactivations(dataset.inputs) > 0
+    on = activity(end, dataset.inputs) > 0
     mixed = int(np.sum(np.any(on, axis=1) & ~np.all(on, axis=1)))
     return (
         Claim(

@@ -57,9 +57,7 @@ def _gradient_descent(parameters: Mapping[str, Any], progress: Progress) -> tupl
 def run_fig1(parameters: Mapping[str, Any], progress: Progress) -> Findings:
     """Descend on sin 5πx, and set the loss beside the level Q₀ of its activation pattern."""
     dataset, training = _gradient_descent(parameters, progress)
-    levels = np.array(
-        [2 * plateau_level(training.network(k), dataset, SquareLoss()) for k in training.iterations]
-    )
+    levels = np.array([2 * plateau_level(training.network(k), dataset) for k in training.iterations])
     spells = plateaus(training.iterations[1:], training.errors[1:])
     literal = gradient_descent(
         initialize.he_knots(parameters["width"], seed=parameters["seed"]),

@@ -16,7 +16,7 @@ from shallowflow.data import Dataset
 from shallowflow.data.generators import sphere
 from shallowflow.dynamics.descent import gradient_descent
 from shallowflow.dynamics.record import Record
-from shallowflow.landscape import correctly_activated, energies
+from shallowflow.landscape import activity, correctly_activated, energies
 from shallowflow.models import ReLUNetwork, initialize
 
 CHECK_EVERY = 10
@@ -150,6 +150,6 @@ def collapse(parameters: Mapping[str, Any], seed: np.random.SeedSequence) -> dic
     )
     final = trajectory.final
     assert isinstance(final, ReLUNetwork)
-    lost = bool(np.all(final.preactivations(dataset.inputs)[:, 1] <= 0))
+    lost = bool(np.all(activity(final, dataset.inputs)[:, 1] <= 0))
     allowed = np.sqrt(8 * inner.max() / label) <= ratio <= inner.min() / inner.max()
     return {"lost": float(lost), "loss": float(trajectory.losses[-1]), "allowed": float(allowed)}

@@ -29,8 +29,8 @@ from numpy.typing import ArrayLike
 from shallowflow.arrays import Bools, Floats, FrozenArrays, positive, unit_interval, vector
 from shallowflow.data.dataset import Dataset
 from shallowflow.errors import InvalidInputError
-from shallowflow.landscape.geometry.cones import LIMIT, Cones, Signs, cones
-from shallowflow.landscape.geometry.least_squares import span_of
+from shallowflow.landscape.geometry.activity import Signs, signs_of
+from shallowflow.landscape.geometry.cones import LIMIT, Cones, cones, span_of
 from shallowflow.landscape.geometry.subgradient import minimal_gates, unbounded_gates
 from shallowflow.models.loss import Loss, SquareLoss
 from shallowflow.models.networks import ReLUNetwork
@@ -62,9 +62,7 @@ class Pull(FrozenArrays):
 
     def pattern(self, direction: Floats, tolerance: float = ON) -> Signs:
         """Return A(w) (n,): zero where |⟨w, x_k⟩| ≤ tolerance·‖w‖‖x_k‖."""
-        values = self.inputs @ direction
-        sizes = self.lengths * np.linalg.norm(direction)
-        return np.where(np.abs(values) <= tolerance * sizes, 0, np.sign(values)).astype(np.int8)
+        return signs_of(self.inputs @ direction, self.lengths * np.linalg.norm(direction), tolerance)
 
     def known(self, pattern: Signs) -> Floats:
         """Return D̃_u = Σ_{u_k ≠ 0} (1 or γ) g_k x_k, (d,)."""

@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike
 from shallowflow.arrays import Floats, Ints, frozen, increasing, numbers, same_length, vector
 from shallowflow.data.dataset import Dataset
 from shallowflow.errors import InvalidInputError
+from shallowflow.landscape.geometry.activity import resting_ends
 from shallowflow.landscape.geometry.blocks import (
     Blocks,
     blocks,
@@ -86,7 +87,8 @@ def stationarity(network: KnotNetwork, dataset: Dataset) -> Stationarity:
     """
     check_univariate(network, dataset)
     busy = network.outer != 0
-    found = blocks_of(network.knots[busy], network.outer[busy], sort_data(dataset))
+    knots = network.knots[busy]
+    found = blocks_of(knots, network.outer[busy], sort_data(dataset), resting_ends(knots)[1])
     above = np.arange(len(found.counts)) > 0
     return Stationarity(
         found,
@@ -100,7 +102,7 @@ def stationarity(network: KnotNetwork, dataset: Dataset) -> Stationarity:
 def _pulls(knots: Floats, found: Blocks) -> tuple[Floats, Floats, Ints]:
     """Return Σ Loss_k and Σ Loss_k (x_k − b) over x_k > b, and how many these are, for each knot b."""
     x = found.inputs
-    first = np.searchsorted(x, knots, side="right")
+    first = np.searchsorted(x, resting_ends(knots)[1], side="right")
     sums = np.append(np.cumsum(found.residuals[::-1])[::-1], 0.0)
     moments = np.append(np.cumsum((found.residuals * (x - x[-1]))[::-1])[::-1], 0.0)
     return sums[first], moments[first] + (x[-1] - knots) * sums[first], len(x) - first

@@ -17,7 +17,7 @@ import numpy as np
 
 from shallowflow.arrays import Bools, Floats, Seed, count, generator, probability
 from shallowflow.data.dataset import Dataset, checked_dataset
-from shallowflow.landscape.geometry.activity import check_relu_problem
+from shallowflow.landscape.geometry.activity import Resting, activity, check_relu_problem
 from shallowflow.landscape.weak_interaction.interactions import checked_speed
 from shallowflow.models.networks import ReLUNetwork
 
@@ -25,10 +25,10 @@ BATCH = 200
 """Networks drawn at once by `sampled_probability`."""
 
 
-def correctly_activated(network: ReLUNetwork, dataset: Dataset) -> Bools:
+def correctly_activated(network: ReLUNetwork, dataset: Dataset, *, resting: Resting | None = None) -> Bools:
     """Return for every sample whether some neuron is active on it and has the sign of its label."""
     check_relu_problem(network, dataset)
-    active = network.preactivations(dataset.inputs) > 0
+    active = activity(network, dataset.inputs, resting=resting) > 0
     agrees = network.outer[:, None] * dataset.targets > 0
     return np.asarray(np.any(active & agrees, axis=0))
 
@@ -93,7 +93,9 @@ def lemma_5_widths(size: int, epsilon: float = 0.05) -> tuple[float, float]:
     return 3 * logarithm - 2, 4 * logarithm
 
 
-def extinction_time(network: ReLUNetwork, dataset: Dataset, *, speed: float | None = None) -> float:
+def extinction_time(
+    network: ReLUNetwork, dataset: Dataset, *, speed: float | None = None, resting: Resting | None = None
+) -> float:
     """Return the time by which wrongly active neurons are off, [weak_interaction] Lemma 7, corrected.
 
     For orthogonal inputs and while |h(x_i)| ≤ |y_i|/2: ⟨w_j, x_i⟩ of a neuron with a_j y_i < 0 falls at least
@@ -107,7 +109,8 @@ def extinction_time(network: ReLUNetwork, dataset: Dataset, *, speed: float | No
     check_relu_problem(network, dataset)
     pace = network.scale * checked_speed(network, speed)
     z = network.preactivations(dataset.inputs)
-    wrong = (z > 0) & (network.outer[:, None] * dataset.targets < 0)
+    active = activity(network, dataset.inputs, resting=resting) > 0
+    wrong = active & (network.outer[:, None] * dataset.targets < 0)
     if not wrong.any():
         return 0.0
     excess = network.outer**2 - np.einsum("jd,jd->j", network.inner, network.inner)

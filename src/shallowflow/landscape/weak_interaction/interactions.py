@@ -32,7 +32,7 @@ from numpy.typing import ArrayLike
 from shallowflow.arrays import Floats, Ints, count, increasing, positive, real, same_length, vector
 from shallowflow.data.dataset import Dataset, checked_dataset
 from shallowflow.errors import InvalidInputError
-from shallowflow.landscape.geometry.activity import check_relu_problem
+from shallowflow.landscape.geometry.activity import Resting, activity, check_relu_problem
 from shallowflow.models.loss import SquareLoss
 from shallowflow.models.networks import ReLUNetwork
 
@@ -181,8 +181,12 @@ def dimension_needed(size: int, label_ratio: float, epsilon: float) -> int | Non
     return gaussian_dimension(size, label_ratio, epsilon) if np.isfinite(label_ratio) else None
 
 
-def local_pl(network: ReLUNetwork, dataset: Dataset, *, speed: float | None = None) -> float:
+def local_pl(
+    network: ReLUNetwork, dataset: Dataset, *, speed: float | None = None, resting: Resting | None = None
+) -> float:
     """Return μ = speed·‖∇L‖²/L; speed is the width unless given, as in [weak_interaction] (3), (5).
+
+    resting: as for `activity`.
 
     Examples
     --------
@@ -198,7 +202,8 @@ def local_pl(network: ReLUNetwork, dataset: Dataset, *, speed: float | None = No
     value = loss.value(predictions, dataset.targets)
     if value == 0:
         raise InvalidInputError("network: must not fit the data exactly: the curvature is 0/0, got loss 0")
-    gradient = network.pullback(dataset.inputs, loss.slopes(predictions, dataset.targets))
+    gates = np.where(activity(network, dataset.inputs, resting=resting) > 0, 1.0, network.slope)
+    gradient = network.pullback(dataset.inputs, loss.slopes(predictions, dataset.targets), gates)
     square = sum(float(np.sum(part * part)) for part in gradient.values())
     return pace * square / value
 
@@ -217,17 +222,18 @@ def pl_bounds(
     *,
     speed: float | None = None,
     known: Interaction | None = None,
+    resting: Resting | None = None,
 ) -> PLBounds:
     """Return the bounds of Lemma 6 on μ, [weak_interaction] (21), (22); ReLU only.
 
-    known: what `interaction(dataset)` returned, to save its cost along a trajectory. The lower bound may be
-    negative if the data interact strongly.
+    known: what `interaction(dataset)` returned, to save its cost along a trajectory; resting: as for
+    `activity`. The lower bound may be negative if the data interact strongly.
     """
     check_relu_problem(network, dataset)
     if network.slope:
         raise InvalidInputError(f"network: Lemma 6 is about the ReLU, got slope {network.slope:g}")
     found = known or interaction(dataset)
-    active = network.preactivations(dataset.inputs) > 0
+    active = activity(network, dataset.inputs, resting=resting) > 0
     squares = network.outer**2
     inner = np.einsum("jd,jd->j", network.inner, network.inner)
     factor = 2.0 * checked_speed(network, speed) * network.scale**2 / dataset.size
@@ -237,10 +243,10 @@ def pl_bounds(
     return PLBounds(factor * low * least, factor * high * most)
 
 
-def energies(network: ReLUNetwork, dataset: Dataset) -> Floats:
+def energies(network: ReLUNetwork, dataset: Dataset, *, resting: Resting | None = None) -> Floats:
     """Return (1/m) Σ_j a_j² 1_ji for every sample i, the measure behind μ_low and μ_upp of Figure 5."""
     check_relu_problem(network, dataset)
-    active = network.preactivations(dataset.inputs) > 0
+    active = activity(network, dataset.inputs, resting=resting) > 0
     shares: Floats = (network.outer**2 @ active) / network.width
     return shares
 

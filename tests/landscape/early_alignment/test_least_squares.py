@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import shallowflow as sf
-from shallowflow.landscape.geometry.least_squares import least_squares
+from shallowflow.landscape.early_alignment.spurious import least_squares
 from tests.rounding import EPSILON
 
 
