@@ -13,7 +13,7 @@ from shallowflow.commands.arguments import json_option, print_json, read_data
 @click.command()
 @click.argument("data")
 @click.option("--paper", metavar="NAME", help="Ask one paper only, by its word.")
-@click.option("--width", type=int, default=100, show_default=True, help="Neurons of the start in mind.")
+@click.option("--width", type=int, default=100, show_default=True, help="Neurons of the planned start.")
 @click.option("--init", default="balanced", show_default=True, help="balanced, dominated or gaussian.")
 @click.option("--init-scale", type=float, default=1e-3, show_default=True, help="Scale λ of that start.")
 @click.option(
