@@ -31,7 +31,7 @@ class Setting:
         return own
 
 
-def told(trajectory: sf.Trajectory, **settings: Any) -> sf.Trajectory:
+def with_setting(trajectory: sf.Trajectory, **settings: Any) -> sf.Trajectory:
     """Return the trajectory with these settings."""
     trajectory.__dict__["setting"] = Setting(**settings)
     return trajectory
@@ -46,7 +46,7 @@ def test_a_certificate_reads_the_clock_of_its_run() -> None:
     run = sf.gradient_flow(START, DATA, until=2.0, speed=24.0)
     given = certify("weak_interaction/theorem-1", START, DATA, run, speed=24.0).promises[2].observed
     assert given == pytest.approx(np.log(run.losses[0] / run.losses[-1]) / 2.0)
-    run = told(run, speed=24.0)
+    run = with_setting(run, speed=24.0)
     for options in ({}, {"speed": 24.0}):
         found = certify("weak_interaction/theorem-1", START, DATA, run, **options)
         assert found.promises[2].observed == pytest.approx(given, rel=1e-12)
@@ -59,7 +59,7 @@ def test_stages_and_phases_read_the_clock_and_the_loss_of_their_run() -> None:
     start = sf.KnotNetwork([0.5, 1.5], [1.0, 1.0])
     run = sf.gradient_flow(start, line, until=0.5, speed=3.0)
     expected = sf.stages(run, line, speed=3.0)[0]
-    found = sf.stages(told(run, speed=3.0, loss=sf.SquareLoss()), line)[0]
+    found = sf.stages(with_setting(run, speed=3.0, loss=sf.SquareLoss()), line)[0]
     np.testing.assert_array_equal(found.r_max, expected.r_max)
     with pytest.raises(sf.InvalidInputError, match="loss: the run had"):
         sf.stages(run, line, loss=sf.SquareLoss("sum"))
@@ -72,7 +72,7 @@ def test_stages_and_phases_read_the_clock_and_the_loss_of_their_run() -> None:
 def test_where_a_run_does_not_say_the_argument_counts() -> None:
     run = sf.gradient_descent(START, DATA, step=0.1, steps=3)
     assert agreed(run, "epsilon", 0.25, 1.0) == 0.25
-    assert agreed(told(run), "speed", 3.0, 1.0) == 3.0
+    assert agreed(with_setting(run), "speed", 3.0, 1.0) == 3.0
     assert agreed(None, "speed", 3.0, 1.0) == 3.0
 
 

@@ -56,10 +56,10 @@ def theorem_3_1(
         gap = trap(network, dataset).gap
         hypothesis = Hypothesis.that("no knot lies on a data point, so that the pattern lasts", gap, ">", 0.0)
         return Certificate("plateau/theorem-3.1", (hypothesis,), promises)
-    spells = stages(trajectory, dataset, loss=loss, speed=speed)
+    seen = stages(trajectory, dataset, loss=loss, speed=speed)
     name = "the trajectory consists of stages of constant activation pattern"
-    hypothesis = Hypothesis(name, True, float(len(spells)), 1.0)
-    observed = _observed_bounds(spells, positive(accuracy, "accuracy"))
+    hypothesis = Hypothesis(name, True, float(len(seen)), 1.0)
+    observed = _observed_bounds(seen, positive(accuracy, "accuracy"))
     return Certificate("plateau/theorem-3.1", (hypothesis,), promises + observed)
 
 
@@ -79,10 +79,10 @@ def _plateau_promises(found: Blocks, loss: SquareLoss | None, speed: float) -> t
     return (*promises, Promise.that(statement, rates.r_min, ">", 0.0))
 
 
-def _observed_bounds(spells: tuple[Stage, ...], accuracy: float) -> tuple[Promise, Promise]:
+def _observed_bounds(seen: tuple[Stage, ...], accuracy: float) -> tuple[Promise, Promise]:
     """Return the two bounds of Thm 3.1 against the stages of a trajectory."""
-    upper = max(_violation(stage, above=True) for stage in spells)
-    lower = max(_violation(stage, above=False) for stage in spells)
+    upper = max(_violation(stage, above=True) for stage in seen)
+    lower = max(_violation(stage, above=False) for stage in seen)
     return (
         Promise.that("on no stage does the loss exceed the upper bound by more than", upper, "<=", accuracy),
         Promise.that("on no stage does it fall below the lower bound by more than", lower, "<=", accuracy),
@@ -124,15 +124,15 @@ def theorem_3_2(
     if trajectory is None:
         return Certificate(theorem, (undecided,), (Promise(promise, level),))
     loss = recorded_loss(trajectory, dataset, loss)
-    spells = stages(trajectory, dataset, loss=loss, speed=speed)
-    if count(stage, "stage", 0) >= len(spells):
-        raise InvalidInputError(f"stage: the trajectory has stages 0 to {len(spells) - 1}, got {stage}")
-    spell = spells[stage]
-    if stage == len(spells) - 1:
-        return Certificate(theorem, (undecided,), (Promise(promise, spell.level),))
-    condition = exit_of(spell.blocks, spells[stage + 1].blocks, loss)
-    passed = float(np.abs(spells[stage + 1].blocks.borders - spell.blocks.borders).sum())
-    left = float(np.exp(-spell.decay_min.total))
+    seen = stages(trajectory, dataset, loss=loss, speed=speed)
+    if count(stage, "stage", 0) >= len(seen):
+        raise InvalidInputError(f"stage: the trajectory has stages 0 to {len(seen) - 1}, got {stage}")
+    present = seen[stage]
+    if stage == len(seen) - 1:
+        return Certificate(theorem, (undecided,), (Promise(promise, present.level),))
+    condition = exit_of(present.blocks, seen[stage + 1].blocks, loss)
+    passed = float(np.abs(seen[stage + 1].blocks.borders - present.blocks.borders).sum())
+    left = float(np.exp(-present.decay_min.total))
     hypotheses = (
         Hypothesis(
             "exactly one data point passes, from a block to its neighbour", condition.applies, passed, 1.0

@@ -5,7 +5,7 @@ With 𝓘 the neurons that start with a_i > 0 and an active point, and β* the l
     1   alignment: until τ = −ε ln λ / D_max; the neurons turn, their norms stay small (Lemma 4);
     2a  growth:    until Σ_{i∈𝓘} a_i² = ε₂ (Lemma 5);
     2b  fit:       until ‖β* − Σ_{i∈𝓘} a_i w_i‖ ≤ ε₃ (Lemma 6);
-    3   local convergence, for ever (Lemma 7).
+    3   local convergence, from then on (Lemma 7).
 
 The paper's ε₂ and ε₃ are small constants without a number; here they are shares of ‖β*‖, which is what Σ
 a_i² tends to. λ = √Σ_j a_j(0)² is the smallest initialisation scale for which (5) holds at this width. A

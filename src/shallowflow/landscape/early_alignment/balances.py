@@ -117,7 +117,7 @@ def nature(
 
     tolerance: relative. A gradient this small beside U times the size of the largest neuron vanishes, U =
     Σ_k |∂₁ℓ(0, y_k)| ‖x_k‖; a rate of descent counts above this share of U; a neuron this close to a data
-    hyperplane (in angle) lies on it. A neuron is zero below tolerance² of the largest: a neuron that merely
+    hyperplane (in angle) lies on it. A neuron is zero below tolerance² of the largest: a neuron that just
     started small is none.
 
     Examples

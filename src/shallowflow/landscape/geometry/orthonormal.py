@@ -131,7 +131,7 @@ class MaskReport(FrozenArrays):
     """[incremental] Assumption 4 (i) for data and network at hand.
 
     lonely_points: rows of zeros, points that no neuron can ever fit; idle_neurons: columns of zeros, neurons
-    that stay small for ever; twins: (pairs, 2) neurons with equal columns (each with the first of its kind),
+    that never grow; twins: (pairs, 2) neurons with equal columns (each with the first of its kind),
     which act as one; failure_bound: the probability, over the directions and signs of Assumption 3, that
     (i) fails for these labels and this width, at most.
     """

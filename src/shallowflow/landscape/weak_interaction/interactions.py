@@ -1,8 +1,8 @@
-"""How much the inputs of a data set interact: ν = ‖XᵀX − D_X‖, and Assumption 2 of [weak_interaction].
+"""How much the inputs of a data set interact, and the curvature μ that follows, [weak_interaction].
 
-Assumption 2 (4): ν < C_x^−² C_y^− / (√n C_y^+), with C_x^∓ the smallest and largest ‖x_i‖, C_y^∓ of |y_i|.
-Two antipodal inputs are never active together (slope 0), so that their inner product may be left out of ν:
-the variant of App. C.2, by which 2d points in dimension d do not interact.
+Assumption 2 (4): ν = ‖XᵀX − D_X‖ < C_x^−² C_y^− / (√n C_y^+), with C_x^∓ the smallest and largest ‖x_i‖,
+C_y^∓ of |y_i|. Two antipodal inputs are never active together (slope 0), so that their inner product may be
+left out of ν: the variant of App. C.2, by which 2d points in dimension d do not interact.
 
 `gaussian_dimension` gives Lemma 3's C a number for Gaussian inputs x ~ N(0, λ²/d·I). With probability
 1 − ε all singular values of √d X/λ lie within √n + √(2 ln(2/ε)) of √d, so that u = ‖XᵀX/λ² − I‖ ≤ 2δ + δ²,
@@ -10,15 +10,13 @@ the variant of App. C.2, by which 2d points in dimension d do not interact.
 Assumption 2 follows from u ≤ C_y^−/(C_y^− + 2√n C_y^+). (The print of (37) has no 2 and λ for λ², that of
 (38) has the label ratio upside down.)
 
-The local Polyak–Łojasiewicz curvature μ = −L'/L of a `ReLUNetwork` with the loss ½·mean of squares.
-
-Along dθ/dt = −speed·∇L, μ = speed·‖∇L‖²/L and L(t) = L(0) exp(−t⟨μ⟩). [weak_interaction] takes the output
-factor 1/m and speed = m. For any factor s and any speed v, and with ν = ‖XᵀX − D_X‖, Lemma 6 reads
+The local Polyak–Łojasiewicz curvature is μ = −L'/L for the loss ½·mean of squares. Along dθ/dt = −speed·∇L,
+μ = speed·‖∇L‖²/L and L(t) = L(0) exp(−t⟨μ⟩). The paper takes the output factor 1/m and speed = m. For any
+factor s and any speed v Lemma 6 reads, with 1_ji = 1 where neuron j is active on x_i (`activity`),
 
     (2vs²/n)(C_x^−² − ν) min_i Σ_j a_j² 1_ji  ≤  μ  ≤  (2vs²/n)(C_x^+² + ν) max_i Σ_j (a_j² + ‖w_j‖²) 1_ji.
 
 (The print of (15) lacks the squares on C_x^∓, (21) and (22) have them; (22) drops ‖w_j‖² in its first line.)
-No neuron is active on two antipodal inputs at once, so that ν may be that of App. C.2.
 """
 
 from __future__ import annotations
@@ -29,7 +27,17 @@ from math import ceil
 import numpy as np
 from numpy.typing import ArrayLike
 
-from shallowflow.arrays import Floats, Ints, count, increasing, positive, real, same_length, vector
+from shallowflow.arrays import (
+    Floats,
+    Ints,
+    count,
+    increasing,
+    positive,
+    probability,
+    real,
+    same_length,
+    vector,
+)
 from shallowflow.data.dataset import Dataset, checked_dataset
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.geometry.activity import Resting, activity, check_relu_problem
@@ -165,9 +173,7 @@ def gaussian_dimension(size: int, label_ratio: float = 1.0, epsilon: float = 0.0
     size, ratio = count(size, "size"), real(label_ratio, "label_ratio")
     if not 1 <= ratio <= LARGEST_RATIO:
         raise InvalidInputError(f"label_ratio: must lie in [1, {LARGEST_RATIO:g}], got {ratio:g}")
-    epsilon = positive(epsilon, "epsilon")
-    if epsilon >= 1:
-        raise InvalidInputError(f"epsilon: must lie in (0, 1), got {epsilon:g}")
+    epsilon = probability(epsilon, "epsilon")
     allowed = 1.0 / (1.0 + 2.0 * np.sqrt(size) * ratio)
     # √(1 + u) − 1, written so that it does not cancel for a tiny u.
     nearness = allowed / (np.sqrt(1.0 + allowed) + 1.0)
@@ -197,8 +203,7 @@ def local_pl(
     """
     check_relu_problem(network, dataset)
     pace = checked_speed(network, speed)
-    predictions = network.predict(dataset.inputs)
-    loss = SquareLoss()
+    predictions, loss = network.predict(dataset.inputs), SquareLoss()
     value = loss.value(predictions, dataset.targets)
     if value == 0:
         raise InvalidInputError("network: must not fit the data exactly: the curvature is 0/0, got loss 0")
