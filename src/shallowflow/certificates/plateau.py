@@ -252,7 +252,7 @@ def verdict(question: Question) -> Verdict:
     words = [
         f"A network of {question.width} knots (he_knots, seed {question.seed}) starts at the loss "
         f"{start:.4g} (½·mean). While its pattern of active points lasts, the loss falls towards the plateau "
-        f"level {level:.4g}.",
+        f"level {level:.4g}."
     ]
     if not certificate.holds:
         words.append(f"Theorem 3.1 does not apply yet: {failures(certificate)}.")

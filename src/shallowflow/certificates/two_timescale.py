@@ -321,11 +321,7 @@ def _tightest(
 
 
 def _recovery(
-    trajectory: Trajectory | None,
-    until: float | None,
-    target: PiecewiseConstant,
-    error: float,
-    speed: float,
+    trajectory: Trajectory | None, until: float | None, target: PiecewiseConstant, error: float, speed: float
 ) -> tuple[Promise, Promise]:
     """Return the promise of recovery at a time, and what a trajectory shows at that time."""
     network = None if trajectory is None or until is None else _at(trajectory, until / speed)

@@ -79,19 +79,13 @@ def theorem_1(
     ]
     rate = (2 - np.sqrt(2)) * found.smallest_input**2 * found.smallest_label
     rate /= dataset.size * found.largest_input
-    promises = (
-        vanishing_loss(trajectory, accuracy),
-        *_rate_promises(trajectory, dataset, rate, speed),
-    )
+    promises = (vanishing_loss(trajectory, accuracy), *_rate_promises(trajectory, dataset, rate, speed))
     return Certificate("weak_interaction/theorem-1", tuple(hypotheses), promises)
 
 
 def _data_hypotheses(found: Interaction) -> list[Hypothesis]:
     least = min(found.smallest_input, found.smallest_label)
-    return [
-        Hypothesis(WEAK, found.holds, found.norm, found.bound),
-        Hypothesis.that(NONZERO, least, ">", 0),
-    ]
+    return [Hypothesis(WEAK, found.holds, found.norm, found.bound), Hypothesis.that(NONZERO, least, ">", 0)]
 
 
 def _wide_enough(width: int, dataset: Dataset, epsilon: float) -> Hypothesis:

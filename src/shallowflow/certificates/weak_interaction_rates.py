@@ -144,11 +144,7 @@ def curvature_bounds(flow: GroupFlow) -> tuple[float, float, float]:
 
 
 def prop_2(
-    network: ReLUNetwork,
-    dataset: Dataset,
-    trajectory: Trajectory | None = None,
-    *,
-    speed: float = 1.0,
+    network: ReLUNetwork, dataset: Dataset, trajectory: Trajectory | None = None, *, speed: float = 1.0
 ) -> Certificate:
     """Certify that μ is of the order n^{−α} for groups of k = n^{2(1−α)} samples, with its constants."""
     flow, hypotheses = _groups(network, dataset)
@@ -214,11 +210,7 @@ def _difference(
 
 
 def prop_3(
-    network: ReLUNetwork,
-    dataset: Dataset,
-    trajectory: Trajectory | None = None,
-    *,
-    accuracy: float = 1e-6,
+    network: ReLUNetwork, dataset: Dataset, trajectory: Trajectory | None = None, *, accuracy: float = 1e-6
 ) -> Certificate:
     """Certify that two neurons on two orthonormal inputs with labels of either sign lose the smaller label.
 

@@ -204,9 +204,7 @@ def _paper(
 
 
 def _experiment(
-    reproduction: Reproduction,
-    picture: Callable[[Figure], bytes],
-    film: Callable[[Animation], str] | None,
+    reproduction: Reproduction, picture: Callable[[Figure], bytes], film: Callable[[Animation], str] | None
 ) -> str:
     experiment = reproduction.experiment
     pairs = parameters_text(reproduction.parameters)
