@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import shallowflow as sf
+from shallowflow import lazy
 
 LAZY = ("shallowflow", "shallowflow.landscape")
 MOST_MODULES = 15
@@ -139,3 +140,11 @@ def test_a_name_is_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
     first = package.phases
     monkeypatch.setattr("shallowflow.lazy.import_module", None)
     assert package.phases is first
+
+
+def test_a_function_is_found_by_its_place() -> None:
+    from shallowflow.files import as_path
+
+    assert lazy.function("shallowflow.files:as_path") is as_path
+    with pytest.raises(AttributeError, match="nothing"):
+        lazy.function("shallowflow.files:nothing")

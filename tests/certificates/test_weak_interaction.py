@@ -12,7 +12,7 @@ import shallowflow as sf
 from shallowflow.certificates import VERDICTS, Certificate, Question, certify
 from shallowflow.certificates import weak_interaction as paper
 from shallowflow.certificates.weak_interaction import verdict
-from shallowflow.certificates.weak_interaction_groups import curvature_bounds
+from shallowflow.certificates.weak_interaction_rates import curvature_bounds
 from shallowflow.data.generators import orthogonal, orthonormal, sphere
 from shallowflow.landscape import correctly_activated, gaussian_dimension, interaction
 from shallowflow.landscape.weak_interaction.group_flow import GroupFlow

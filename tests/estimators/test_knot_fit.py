@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from shallowflow.estimators.points import fitted_lines, merged_points, squared_errors, values
+from shallowflow.estimators.points import merged_points, squared_errors, values
 from tests.estimators.least_squares import features, half_loss
 
 
@@ -9,9 +9,9 @@ from tests.estimators.least_squares import features, half_loss
 def test_the_fit_for_given_knots_is_that_of_plain_least_squares(line: bool) -> None:
     rng = np.random.default_rng(3)
     x, y, weights = rng.uniform(0, 2, 40), rng.standard_normal(40), rng.uniform(0.1, 2, 40)
-    points = merged_points(x, y, weights, centred=line)
+    points = merged_points(x, y, weights, free_left=line)
     knots = np.sort(rng.uniform(0.1, 1.9, 6))
-    loss, lines = fitted_lines(points, knots, line)
+    loss, lines = points.fit(knots)
     original = points.low + points.half * knots
     expected = half_loss(x, y, original, weights, line=line)
     assert points.half_sums(np.array([loss]))[0] == pytest.approx(expected, rel=1e-10)
@@ -25,10 +25,10 @@ def test_the_fit_for_given_knots_is_that_of_plain_least_squares(line: bool) -> N
 def test_errors_elsewhere_are_those_of_the_training_fit() -> None:
     rng = np.random.default_rng(4)
     x, y = np.arange(20.0), rng.standard_normal(20)
-    points = merged_points(x, y, np.ones(20), centred=True)
+    points = merged_points(x, y, np.ones(20), free_left=True)
     out = np.arange(20) % 5 == 2
     knots = np.array([0.8])
-    errors = squared_errors(knots, points.part(~out), points.part(out), True)
+    errors = squared_errors(knots, points.part(~out), points.part(out))
     place = points.half * knots
     best = np.linalg.lstsq(features(x[~out], place, line=True), y[~out])[0]
     expected = ((features(x[out], place, line=True) @ best - y[out]) / points.scale) ** 2

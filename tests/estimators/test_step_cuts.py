@@ -17,7 +17,7 @@ def brute(y: np.ndarray, cuts: tuple[int, ...]) -> float:
 def test_misfit_equals_sums_of_squares_and_refined_cuts_are_the_best() -> None:
     rng = np.random.default_rng(0)
     y = np.concatenate([np.zeros(6), np.ones(5), np.full(5, 3.0)]) + 0.1 * rng.standard_normal(16)
-    points = merged_points(np.arange(16.0), y, np.ones(16), centred=True)
+    points = merged_points(np.arange(16.0), y, np.ones(16), free_left=True)
     sums = sums_of(points)
     for cuts in ((4, 9), (1, 15)):
         assert np.isclose(points.unit * sums.total(np.array(cuts)), brute(y, cuts))
@@ -29,7 +29,7 @@ def test_misfit_equals_sums_of_squares_and_refined_cuts_are_the_best() -> None:
 def test_pruning_keeps_the_cuts_that_pay() -> None:
     rng = np.random.default_rng(1)
     y = np.repeat([0.0, 2.0, 1.0], 40) + 0.2 * rng.standard_normal(120)
-    points = merged_points(np.arange(120.0), y, np.ones(120), centred=True)
+    points = merged_points(np.arange(120.0), y, np.ones(120), free_left=True)
     sums = sums_of(points)
     found = pruned(np.arange(5, 120, 10), sums, 6, 0.0)
     np.testing.assert_allclose(found, [40, 80], atol=1)
@@ -42,7 +42,7 @@ def test_pruning_is_by_the_criterion() -> None:
     chosen = set()
     for size in (0.3, 1.0, 2.0):
         y = size * np.repeat([0.0, 1.0, 0.4], [30, 20, 14]) + 0.5 * rng.standard_normal(64)
-        sums = sums_of(merged_points(np.arange(64.0), y, np.ones(64), centred=True))
+        sums = sums_of(merged_points(np.arange(64.0), y, np.ones(64), free_left=True))
 
         def value(cuts: tuple[int, ...], y: np.ndarray = y) -> float:
             lengths = np.diff([0, *cuts, 64])

@@ -20,7 +20,6 @@ from shallowflow.certificates.alignment_phase import (
     AlignmentQuery,
     Surroundings,
     alignment_promises,
-    checked,
     dominance,
     networks_until,
     observe,
@@ -45,7 +44,7 @@ from shallowflow.landscape.early_alignment.spurious import (
     positivity,
     spurious_conditions,
 )
-from shallowflow.landscape.geometry.activity import check_relu
+from shallowflow.landscape.geometry.activity import check_relu, check_relu_problem
 from shallowflow.landscape.geometry.cones import face_bound
 from shallowflow.models import initialize
 from shallowflow.models.loss import Loss, SquareLoss
@@ -61,12 +60,12 @@ def lemma_1(
     accuracy: of the trajectory, relative to the largest a_j² + ‖w_j‖² on the way (a descent conserves the
     balance only up to its step).
     """
-    checked(network, dataset)
+    check_relu_problem(network, dataset)
     accuracy = positive(accuracy, "accuracy")
     name = "every neuron is positively homogeneous, and the flow trains both layers"
     drift, changes = (None, None) if trajectory is None else _balance_drift(network, trajectory)
     statement = "a_j² − ‖w_j‖² of no neuron changes by more than (relative)"
-    promises = [Promise(statement, accuracy, drift, None if drift is None else drift <= accuracy)]
+    promises = [Promise.that(statement, drift, "<=", accuracy)]
     if balance(network).keeps_signs:
         kept = None if changes is None else changes == 0
         promises.append(Promise("no outer weight changes its sign", 0.0, changes, kept))
@@ -225,9 +224,10 @@ def _small_start(network: ReLUNetwork | None, dataset: Dataset) -> tuple[Hypothe
     """Return what a given network must satisfy."""
     if network is None:
         return ()
-    scale = init_scale(checked(network, dataset))
+    check_relu_problem(network, dataset)
+    scale = init_scale(network)
     return (
-        Hypothesis("the activation is ReLU: its leaky slope is", network.slope == 0, network.slope, 0),
+        Hypothesis.that("the activation is ReLU: its leaky slope is", network.slope, "<=", 0),
         dominance(network),
         Hypothesis("λ is below λ̃ (the paper proves that there is one, without a number): λ is", None, scale),
     )

@@ -4,7 +4,7 @@ Every function takes a `KnotNetwork` and univariate data; the first three also a
 follow the gradient flow (3.1) of ½Σ or ½·mean of the squares. They certify what the paper proves; where that
 differs from what it prints, `landscape.plateau.levels` and `landscape.plateau.stationary` say how.
 
-The verdict of [plateau] on a data set: the level at which a network on the line gets stuck first.
+The verdict on a data set names the level at which a network on the line gets stuck first.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def theorem_3_1(
     promises = _plateau_promises(blocks(network, dataset), loss, speed)
     if trajectory is None:
         gap = trap(network, dataset).gap
-        hypothesis = Hypothesis("no knot lies on a data point, so that the pattern lasts", gap > 0, gap, 0.0)
+        hypothesis = Hypothesis.that("no knot lies on a data point, so that the pattern lasts", gap, ">", 0.0)
         return Certificate("plateau/theorem-3.1", (hypothesis,), promises)
     seen = stages(trajectory, dataset, loss=loss, speed=speed)
     name = "the trajectory consists of stages of constant activation pattern"
@@ -76,7 +76,7 @@ def _plateau_promises(found: Blocks, loss: SquareLoss | None, speed: float) -> t
     if found.rank == 0 or _smallest_coefficient(found) == 0:
         return promises
     statement = "the smaller rate is positive, as no coefficient before data is zero"
-    return (*promises, Promise(statement, 0.0, rates.r_min, rates.r_min > 0))
+    return (*promises, Promise.that(statement, rates.r_min, ">", 0.0))
 
 
 def _observed_bounds(seen: tuple[Stage, ...], accuracy: float) -> tuple[Promise, Promise]:
@@ -84,15 +84,8 @@ def _observed_bounds(seen: tuple[Stage, ...], accuracy: float) -> tuple[Promise,
     upper = max(_violation(stage, above=True) for stage in seen)
     lower = max(_violation(stage, above=False) for stage in seen)
     return (
-        Promise(
-            "on no stage does the loss exceed the upper bound by more than",
-            accuracy,
-            upper,
-            upper <= accuracy,
-        ),
-        Promise(
-            "on no stage does it fall below the lower bound by more than", accuracy, lower, lower <= accuracy
-        ),
+        Promise.that("on no stage does the loss exceed the upper bound by more than", upper, "<=", accuracy),
+        Promise.that("on no stage does it fall below the lower bound by more than", lower, "<=", accuracy),
     )
 
 
@@ -122,7 +115,7 @@ def theorem_3_2(
     """Certify that a stage lasted long enough for the next level to be lower.
 
     stage: the number of the trajectory's stage whose end is looked at. Without a trajectory nothing is known
-    about how the stage of `network` ends; `landscape.exit_condition` tells for an end that you choose.
+    about how the stage of `network` ends; `landscape.exit_condition` says it for an end that you choose.
     The condition is exp(−∫r_min) < threshold, as Appendix E needs it (the theorem prints exp(−½∫r_min)).
     """
     theorem, promise = "plateau/theorem-3.2", "the level of the next stage is lower"
@@ -144,7 +137,7 @@ def theorem_3_2(
         Hypothesis(
             "exactly one data point passes, from a block to its neighbour", condition.applies, passed, 1.0
         ),
-        Hypothesis("the stage lasts long enough", left < condition.threshold, left, condition.threshold),
+        Hypothesis.that("the stage lasts long enough", left, "<", condition.threshold),
     )
     kept = condition.level_after < condition.level_before
     return Certificate(
@@ -204,8 +197,8 @@ def lemma_3_4(network: KnotNetwork, dataset: Dataset, *, tolerance: float = 1e-8
     slack = positive(tolerance, "tolerance") * np.sqrt(rates.r_max) * size
     least, most = np.sqrt(rates.r_min) * defect, np.sqrt(rates.r_max) * defect
     hypotheses = (
-        Hypothesis("no coefficient before data is zero", smallest > 0, smallest, 0.0),
-        Hypothesis("(3.4) holds: its defect is small", defect <= tolerance * size, defect, tolerance * size),
+        Hypothesis.that("no coefficient before data is zero", smallest, ">", 0.0),
+        Hypothesis.that("(3.4) holds: its defect is small", defect, "<=", tolerance * size),
     )
     promises = (
         Promise(
@@ -236,8 +229,8 @@ def theorem_3_5(network: KnotNetwork, dataset: Dataset, *, tolerance: float = 1e
         return Promise(statement, float(bound), largest, largest <= bound + tolerance * size)
 
     hypotheses = (
-        Hypothesis("the network is stationary: its gradient is small", gradient <= needed, gradient, needed),
-        Hypothesis("no coefficient before data is zero", smallest > 0, smallest, 0.0),
+        Hypothesis.that("the network is stationary: its gradient is small", gradient, "<=", needed),
+        Hypothesis.that("no coefficient before data is zero", smallest, ">", 0.0),
     )
     promises = (
         promise("blocks of several inputs: neuron's and fitted line differ by", lines.defects[sloped]),
@@ -259,7 +252,7 @@ def verdict(question: Question) -> Verdict:
     words = [
         f"A network of {question.width} knots (he_knots, seed {question.seed}) starts at the loss "
         f"{start:.4g} (½·mean). While its pattern of active points lasts, the loss falls towards the plateau "
-        f"level {level:.4g}.",
+        f"level {level:.4g}."
     ]
     if not certificate.holds:
         words.append(f"Theorem 3.1 does not apply yet: {failures(certificate)}.")

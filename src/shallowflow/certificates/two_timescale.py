@@ -1,16 +1,10 @@
-"""Certificates of [two_timescale] on positions: Def. 2, Lemma 10, Prop. 1, and what the theorems share.
+"""Certificates of [two_timescale], Marion & Berthier 2023: Def. 2, Lemma 10, Props 1, 3, 4, Thms 1 and 2.
 
-Every function takes a `StepNetwork` and a `PiecewiseConstant` target; nothing here needs a run.
-
-Certificates of [two_timescale] on runs, Marion & Berthier 2023: Props 3 and 4, Theorems 1 and 2.
-
-Every function takes a `StepNetwork` (the start) and a `PiecewiseConstant` target; where a promise can be
-seen in a run, also its trajectory: of `two_timescale_limit` for Prop. 3 and Thm 2, of `population_flow` for
-Prop. 4 and Thm 1. The constants are those of the proofs (C_1 = 2⁻²¹, C_2 = 2⁻³⁶, C = 2⁻¹⁹). They are tiny:
-hypotheses on η and ε name the factor by which a run misses them. Statements on positions alone are in
-`two_timescale_positions`.
-
-The verdict of [two_timescale] on a data set: its theorems are about targets, not samples.
+Every function takes a `StepNetwork` (the start) and a `PiecewiseConstant` target. Def. 2, Lemma 10 and
+Prop. 1 are about positions alone. Where a promise can be seen in a run, its trajectory is taken too: that of
+`two_timescale_limit` for Prop. 3 and Thm 2, of `population_flow` for Prop. 4 and Thm 1. The constants are
+those of the proofs (C_1 = 2⁻²¹, C_2 = 2⁻³⁶, C = 2⁻¹⁹). They are tiny: hypotheses on η and ε name the factor
+by which a run misses them. The theorems are about targets: of samples the verdict says nothing.
 """
 
 from __future__ import annotations
@@ -43,6 +37,8 @@ from shallowflow.landscape.two_timescale.step_classes import (
 )
 from shallowflow.models.networks import StepNetwork
 from shallowflow.readings.settings import agreed
+
+C_1, C_2, C = 2.0**-21, 2.0**-36, 2.0**-19
 
 
 def definition_2(
@@ -91,9 +87,7 @@ def prop_1(network: StepNetwork, target: PiecewiseConstant) -> Certificate:
     inside = Hypothesis("u ∈ 𝒰: Δ(u) > 2η", well_separated(network), gap, 2.0 * network.sharpness)
     least = float(np.linalg.eigvalsh(feature_gram(network))[0])
     statement = "the least eigenvalue of the Hessian in the weights is at least"
-    return Certificate(
-        "two_timescale/prop-1", (inside,), (Promise(statement, gap / 8.0, least, least >= gap / 8.0),)
-    )
+    return Certificate("two_timescale/prop-1", (inside,), (Promise.that(statement, least, ">=", gap / 8.0),))
 
 
 def class_of(network: StepNetwork, target: PiecewiseConstant) -> StepClass:
@@ -120,15 +114,11 @@ def _largest_distance(found: Goodness) -> float:
 def good(found: Goodness, distance: float) -> tuple[Hypothesis, ...]:
     """Return the three conditions of Def. 2 for a given D."""
     far, lopsided = found.separation, found.asymmetry
+    off = missing(distance, lopsided)
     return (
-        Hypothesis("at least 6 positions on every piece of the target", found.fewest >= 6, found.fewest, 6),
-        Hypothesis(f"Δ(u) ≥ D{missing(distance, far)}", far >= distance, far, distance),
-        Hypothesis(
-            f"|u_R + u_L − 2v| ≥ D at every jump{missing(distance, lopsided)}",
-            lopsided >= distance,
-            lopsided,
-            distance,
-        ),
+        Hypothesis.that("at least 6 positions on every piece of the target", found.fewest, ">=", 6),
+        Hypothesis.that(f"Δ(u) ≥ D{missing(distance, far)}", far, ">=", distance),
+        Hypothesis.that(f"|u_R + u_L − 2v| ≥ D at every jump{off}", lopsided, ">=", distance),
     )
 
 
@@ -136,7 +126,7 @@ def wide(width: int, known: StepClass, delta: float) -> Hypothesis:
     """Return the hypothesis (2) that a network is wide enough."""
     needed = known.neurons(delta)
     name = f"enough neurons, (2){missing(needed, width)}"
-    return Hypothesis(name, width >= needed, width, needed)
+    return Hypothesis.that(name, width, ">=", needed)
 
 
 def missing(larger: float, smaller: float) -> str:
@@ -144,9 +134,6 @@ def missing(larger: float, smaller: float) -> str:
     if larger <= smaller:
         return ""
     return f" (missed by a factor of {larger / smaller:.3g})" if smaller > 0 else " (missed: it is zero)"
-
-
-C_1, C_2, C = 2.0**-21, 2.0**-36, 2.0**-19
 
 
 def prop_3(
@@ -188,9 +175,9 @@ def prop_4(
     allowed = 2.0**-16 * distance**2 / known.bound**2 / (m + 1) ** 2.5
     silent = float(np.abs(network.outer).max() + np.abs(network.offset))
     hypotheses: tuple[Hypothesis, ...] = (
-        Hypothesis("the weights start at zero", silent == 0, silent, 0.0),
-        Hypothesis("at least 2 positions on every piece, always", fewest >= 2, fewest, 2),
-        Hypothesis("D ≥ 32η", distance >= 32 * network.sharpness, distance, 32 * network.sharpness),
+        Hypothesis.that("the weights start at zero", silent, "<=", 0.0),
+        Hypothesis.that("at least 2 positions on every piece, always", fewest, ">=", 2),
+        Hypothesis.that("D ≥ 32η", distance, ">=", 32 * network.sharpness),
         _at_most("ε", epsilon, allowed),
     )
     if trajectory is None:
@@ -199,7 +186,7 @@ def prop_4(
     if epsilon is None or trajectory is None:
         return Certificate("two_timescale/prop-4", hypotheses, (Promise(statement),))
     bound, observed = _tightest(networks, target, known, distance, epsilon)
-    promise = Promise(statement, bound, observed, observed <= bound)
+    promise = Promise.that(statement, observed, "<=", bound)
     return Certificate("two_timescale/prop-4", hypotheses, (promise,))
 
 
@@ -226,7 +213,7 @@ def theorem_1(
     silent = float(np.abs(network.outer).max() + np.abs(network.offset))
     hypotheses = (
         wide(m, known, delta),
-        Hypothesis("the weights start at zero", silent == 0, silent, 0.0),
+        Hypothesis.that("the weights start at zero", silent, "<=", 0.0),
         _at_most("η", network.sharpness, q_1),
         _at_most("ε", epsilon, q_2),
     )
@@ -269,7 +256,7 @@ def _at_most(symbol: str, value: float | None, bound: float) -> Hypothesis:
     if value is None:
         return Hypothesis(f"{symbol} is small enough", None, None, bound)
     name = f"{symbol} is small enough{missing(value, bound)}"
-    return Hypothesis(name, value <= bound, value, bound)
+    return Hypothesis.that(name, value, "<=", bound)
 
 
 def _recorded(trajectory: Trajectory, speed: float = 1.0) -> list[tuple[float, StepNetwork]]:
@@ -334,11 +321,7 @@ def _tightest(
 
 
 def _recovery(
-    trajectory: Trajectory | None,
-    until: float | None,
-    target: PiecewiseConstant,
-    error: float,
-    speed: float,
+    trajectory: Trajectory | None, until: float | None, target: PiecewiseConstant, error: float, speed: float
 ) -> tuple[Promise, Promise]:
     """Return the promise of recovery at a time, and what a trajectory shows at that time."""
     network = None if trajectory is None or until is None else _at(trajectory, until / speed)

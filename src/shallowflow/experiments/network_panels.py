@@ -85,8 +85,8 @@ class NeuronPanels:
     further in. At most `most` neurons are shown, evenly chosen.
     """
 
-    def __init__(self, dataset: Dataset, top: float, width: int, *, most: int = 200_000) -> None:
-        self.dataset, self.top = dataset, max(top, 1e-300)
+    def __init__(self, dataset: Dataset | None, top: float, width: int, *, most: int = 200_000) -> None:
+        self.inputs, self.top = np.empty((0, 2)) if dataset is None else dataset.inputs, max(top, 1e-300)
         self.chosen = np.unique(np.linspace(0, width - 1, min(width, most)).astype(np.int64))
 
     def __call__(self, network: ReLUNetwork, title: str = "") -> Panel:
@@ -110,7 +110,7 @@ class NeuronPanels:
         )
 
     def _borders(self) -> tuple[Series, ...]:
-        x = self.dataset.inputs
+        x = self.inputs
         if len(x) > MOST_BORDERS:
             return ()
         border = np.arctan2(x[:, 0], -x[:, 1])
@@ -121,7 +121,7 @@ class NeuronPanels:
         )
 
     def _directions(self) -> tuple[Series, ...]:
-        x = self.dataset.inputs
+        x = self.inputs
         if len(x) > MOST_BORDERS:
             return ()
         angle = np.arctan2(x[:, 1], x[:, 0])

@@ -242,10 +242,7 @@ class KnotNetwork(BaseNetwork):
         if gates is None:
             gates = (z > 0).astype(np.float64)
         weighted = gates * covector
-        return {
-            "knots": -self.outer * weighted.sum(axis=1),
-            "outer": np.einsum("jk,jk->j", weighted, z),
-        }
+        return {"knots": -self.outer * weighted.sum(axis=1), "outer": np.einsum("jk,jk->j", weighted, z)}
 
     def tangent_kernel(self, inputs: Floats, epsilon: float = 1.0) -> Floats:
         """Return J Jᵀ (k, k), the inner columns of the Jacobian J weighted by √epsilon."""

@@ -55,9 +55,9 @@ class Store:
         self.directory = as_path(directory, "directory")
         self.writable = writable
         self._lock: sqlite3.Connection | None = None
-        with self._told("opened"):
+        with self._errors_explained("opened"):
             self._database = self._open_to_write() if writable else self._open_to_read()
-        with self._told("opened"):
+        with self._errors_explained("opened"):
             self._check_format()
 
     def __enter__(self) -> Store:
@@ -74,7 +74,7 @@ class Store:
 
     def plan(self, study: Study) -> None:
         """Write down the runs of a study; runs of an earlier plan stay, outside the present one."""
-        with self._told("written"), self._database as database:
+        with self._errors_explained("written"), self._database as database:
             database.execute(
                 "INSERT OR REPLACE INTO studies VALUES (?, ?, ?, datetime('now'))",
                 (study.name, study.runs[0].task_name, str(study.root_seed)),
@@ -95,7 +95,7 @@ class Store:
 
     def missing(self, runs: Iterable[Run]) -> list[Run]:
         """Return the runs that have no result: not computed yet, or failed."""
-        with self._told("read"):
+        with self._errors_explained("read"):
             done = {
                 row[0] for row in self._database.execute("SELECT identity FROM runs WHERE status = 'done'")
             }
@@ -109,14 +109,14 @@ class Store:
 
     def forget(self, runs: Iterable[Run]) -> None:
         """Take back the results of runs, so that they count as missing."""
-        with self._told("written"), self._database as database:
+        with self._errors_explained("written"), self._database as database:
             database.executemany(
                 "UPDATE runs SET status = 'planned' WHERE identity = ?", ((run.identity,) for run in runs)
             )
 
     def record(self, outcome: RunOutcome) -> None:
         """Write an outcome; when this returns it is on the disk."""
-        with self._told("written"):
+        with self._errors_explained("written"):
             if outcome.arrays:
                 arrays = dict(outcome.arrays)
                 # Unlike np.savez, which takes names as keyword arguments, this takes every name.
@@ -167,7 +167,7 @@ class Store:
     def remove(self, study: str) -> int:
         """Remove a study and the runs that belong to no other one; return how many runs went."""
         self._check_study(study)
-        with self._told("written"):
+        with self._errors_explained("written"):
             with self._database as database:
                 database.execute("DELETE FROM members WHERE study = ?", (study,))
                 database.execute("DELETE FROM studies WHERE name = ?", (study,))
@@ -206,7 +206,7 @@ class Store:
         return self.directory / "arrays" / f"{identity}.npz"
 
     def _rows(self, query: str, *values: Any) -> Sequence[sqlite3.Row]:
-        with self._told("read"):
+        with self._errors_explained("read"):
             return self._database.execute(query, values).fetchall()
 
     def _check_study(self, study: str) -> None:
@@ -271,7 +271,7 @@ class Store:
             raise StoreError(f"store {self.directory}: is of format {found}, this program reads {FORMAT}")
 
     @contextmanager
-    def _told(self, done: str) -> Iterator[None]:
+    def _errors_explained(self, done: str) -> Iterator[None]:
         """Turn trouble with files and SQLite into one clear message."""
         try:
             yield

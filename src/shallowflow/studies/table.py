@@ -11,7 +11,7 @@ import io
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from shallowflow.errors import InvalidInputError
 from shallowflow.files import write_atomically
@@ -42,7 +42,7 @@ def _write_csv(columns: dict[str, list[Any]], path: Path) -> None:
     writer.writerow(columns)
     # repr of a float is the shortest text that reads back as the same number.
     writer.writerows(zip(*columns.values(), strict=True))
-    _write(path, lambda file: file.write(text.getvalue().encode()))
+    write_atomically(path, text.getvalue().encode())
 
 
 def _write_parquet(columns: dict[str, list[Any]], path: Path) -> None:
@@ -54,14 +54,7 @@ def _write_parquet(columns: dict[str, list[Any]], path: Path) -> None:
             "path: Parquet needs pyarrow; pip install 'shallowflow[parquet]', or name a .csv file"
         ) from error
     arrow = pyarrow.table({name: _alike(values) for name, values in columns.items()})
-    _write(path, lambda file: parquet.write_table(arrow, file))
-
-
-def _write(path: Path, write: Callable[[BinaryIO], object]) -> None:
-    def written(file: BinaryIO) -> None:
-        write(file)
-
-    write_atomically(path, written)
+    write_atomically(path, lambda file: parquet.write_table(arrow, file))
 
 
 def _cell(value: Any) -> Any:

@@ -1,26 +1,93 @@
-"""The report page: one HTML file with everything inside, readable on paper and in the dark."""
+"""The report of reproductions: one HTML page with everything inside, its figures, films and numbers as files.
+
+The page is readable on paper and in the dark; every text in it is escaped.
+"""
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from html import escape
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from shallowflow.arrays import shown
+from shallowflow.errors import InvalidInputError
 from shallowflow.experiments.experiment import PAPERS, Claim, Reproduction
 from shallowflow.experiments.figure import Animation, Figure
-from shallowflow.reporting.figures.renderer import render
-from shallowflow.reporting.pages.summary import count_claims, versions
-from shallowflow.reporting.typeset import for_html
+from shallowflow.files import probe, write_atomically
+from shallowflow.reporting.figures.animation import ENDINGS, write_animation
+from shallowflow.reporting.figures.renderer import FORMATS, render, render_all
+from shallowflow.reporting.summary import count_claims, summary, versions
+from shallowflow.reporting.typeset import for_html, seconds_text
 
 SETTINGS = (
     "“Printed” settings are those that the text of a paper states; “authors” settings are those of the "
     "authors’ own published programs, where the two differ."
 )
 TITLE = "What the papers claim, and what came out"
+
+
+def write_report(reproductions: Sequence[Reproduction], directory: str | Path) -> Path:
+    """Write report.html, reproductions.json, figures/*.svg and *.png, and animations/*.html and *.gif.
+
+    Returns the path of the page.
+
+    The page is written last: where it is, everything that belongs to it is there too.
+    """
+    directory = prepare_directory(directory)
+    prepare_directory(directory / "figures")
+    pictures: dict[int, bytes] = {}
+    for stem, figure in _named(reproductions, "figures"):
+        contents = dict(zip(FORMATS, render_all(figure, FORMATS), strict=True))
+        pictures[id(figure)] = contents["svg"]
+        for format, content in contents.items():
+            write_atomically(directory / "figures" / f"{stem}.{format}", content)
+    films: dict[int, str] = {}
+    for stem, animation in _named(reproductions, "animations"):
+        folder = prepare_directory(directory / "animations")
+        write_animation(animation, *(folder / f"{stem}{ending}" for ending in ENDINGS))
+        films[id(animation)] = f"animations/{stem}"
+    numbers = json.dumps(summary(reproductions, series=True), ensure_ascii=False, indent=1, allow_nan=False)
+    write_atomically(directory / "reproductions.json", numbers.encode())
+    page = directory / "report.html"
+    text = report_page(
+        reproductions,
+        picture=lambda figure: pictures[id(figure)],
+        film=lambda animation: films[id(animation)],
+    )
+    write_atomically(page, text.encode())
+    return page
+
+
+def _named(reproductions: Sequence[Reproduction], field: str) -> Iterator[tuple[str, Any]]:
+    """Yield all figures (animations) with a file name each: paper-name, of letters, digits and dashes."""
+    taken: set[str] = set()
+    for reproduction in reproductions:
+        for figure in getattr(reproduction, field):
+            words = f"{reproduction.experiment.paper}-{figure.name}"
+            stem = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "-" for c in words)[:100]
+            number = 2
+            unique = stem
+            while unique in taken:
+                unique, number = f"{stem}-{number}", number + 1
+            taken.add(unique)
+            yield unique, figure
+
+
+def prepare_directory(directory: str | Path, name: str = "directory") -> Path:
+    """Make a directory unless it is there, and refuse one that takes no files."""
+    try:
+        Path(directory).mkdir(parents=True, exist_ok=True)
+        probe(directory)
+    except OSError as error:
+        raise InvalidInputError(
+            f"{name}: must be a writable directory, got {shown(str(directory))} ({error.strerror})"
+        ) from error
+    return Path(directory)
 
 
 def report_page(
@@ -45,24 +112,6 @@ def report_page(
         f"<title>{escape(title)}</title>\n<style>\n{style}</style>\n</head>\n<body>\n"
         f"{_header(reproductions, title)}<main>\n{_contents(papers)}{body}</main>\n</body>\n</html>\n"
     )
-
-
-def seconds_text(seconds: float) -> str:
-    """Return a duration as people say it: 0.4 s, 12 s, 3 min 20 s, 2 h 5 min.
-
-    Examples
-    --------
-    >>> seconds_text(0.42), seconds_text(200.0), seconds_text(7500)
-    ('0.4 s', '3 min 20 s', '2 h 5 min')
-    """
-    if seconds < 9.95:
-        return f"{seconds:.1f} s"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
 def parameters_text(parameters: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -155,9 +204,7 @@ def _paper(
 
 
 def _experiment(
-    reproduction: Reproduction,
-    picture: Callable[[Figure], bytes],
-    film: Callable[[Animation], str] | None,
+    reproduction: Reproduction, picture: Callable[[Figure], bytes], film: Callable[[Animation], str] | None
 ) -> str:
     experiment = reproduction.experiment
     pairs = parameters_text(reproduction.parameters)

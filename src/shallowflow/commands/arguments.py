@@ -1,22 +1,28 @@
-"""The argument DATA of several commands: a CSV file, or a generator with its arguments."""
+"""What several commands share: the argument DATA, the files that they write, results as JSON."""
 
 from __future__ import annotations
 
 import inspect
+import json
 import os
 from collections.abc import Callable, Mapping
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
-from shallowflow.arrays import shown
+import click
+
+from shallowflow.arrays import one_of, shown
 from shallowflow.data import GENERATORS, Dataset
 from shallowflow.errors import InvalidInputError, did_you_mean
+from shallowflow.files import probe
 
 EXAMPLES = {"size": "8", "dimension": "3", "name": "sin_5pi"}
 """Values that an error message gives as an example."""
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
 
 def read_data(text: str, *, seed: int, bias: bool | None, csv_bias: bool | Literal["line"]) -> Dataset:
-    """Return the data named on the command line.
+    """Return the data named on the command line: a CSV file, or a generator with its arguments.
 
     bias: whether a coordinate 1 is appended; None: `csv_bias` for a CSV file ("line": if its inputs are one
     column), no for a generator.
@@ -44,12 +50,11 @@ def _generated(make: Callable[..., Dataset], arguments: str, seed: int, text: st
     try:
         return make(*positional, **named)
     except TypeError as error:
-        needed = _missing(make, len(positional), named)
+        reason, needed = str(error), _missing(make, len(positional), named)
         if needed:
             example = ",".join(f"{name}={EXAMPLES.get(name, 'VALUE')}" for name in needed)
-            rule = f"needs {', '.join(needed)}, as in {text.partition(':')[0]}:{example}"
-            raise InvalidInputError(f"DATA: {rule}; got {shown(text)}") from error
-        raise InvalidInputError(f"DATA: {error}; got {shown(text)}") from error
+            reason = f"needs {', '.join(needed)}, as in {text.partition(':')[0]}:{example}"
+        raise InvalidInputError(f"DATA: {reason}; got {shown(text)}") from error
 
 
 def _missing(make: Callable[..., Dataset], positional: int, named: Mapping[str, object]) -> list[str]:
@@ -63,3 +68,24 @@ def _number_or_word(text: str) -> int | float | str:
         return int(text) if text.strip("+-").isdecimal() else float(text)
     except ValueError:
         return text
+
+
+def check_file(path: str | None, option: str, *endings: str) -> None:
+    """Refuse a file that cannot be written, or whose name has another ending than these (None: no file)."""
+    if path is None:
+        return
+    if endings:
+        one_of(Path(path).suffix.lower(), f"{option}: ending", endings)
+    try:
+        if os.path.isdir(path):
+            raise IsADirectoryError(0, "it is a directory")
+        probe(Path(path).parent)
+    except OSError as error:
+        raise InvalidInputError(
+            f"{option}: must be a file in a writable directory, got {shown(path)} ({error.strerror})"
+        ) from error
+
+
+def print_json(value: Mapping[str, Any]) -> None:
+    """Print one JSON object."""
+    click.echo(json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False))

@@ -3,8 +3,9 @@ from pathlib import Path
 
 import pytest
 
+from shallowflow.commands.arguments import check_file
 from shallowflow.errors import InvalidInputError
-from shallowflow.reporting.pages.report import check_file, prepare_directory
+from shallowflow.reporting.report import prepare_directory
 
 
 def test_a_directory_is_made_and_left_empty(tmp_path: Path) -> None:
@@ -28,14 +29,14 @@ def test_a_protected_directory_is_refused(tmp_path: Path) -> None:
 
 
 def test_files_that_can_be_written_pass_and_nothing_is_made(tmp_path: Path) -> None:
-    check_file(None)
-    check_file(tmp_path / "run.PNG", endings=(".png",))
+    check_file(None, "--plot")
+    check_file(str(tmp_path / "run.PNG"), "--plot", ".png")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_files_that_cannot_be_written_are_refused(tmp_path: Path) -> None:
     for path, why in ((tmp_path, "it is a directory"), (tmp_path / "no" / "x", "No such file or directory")):
         with pytest.raises(InvalidInputError, match=rf"^--save: must be a file in .*\({why}\)"):
-            check_file(path, "--save")
+            check_file(str(path), "--save")
     with pytest.raises(InvalidInputError, match=r"--plot: ending: must be one of .png; got '.pdf'"):
-        check_file(tmp_path / "x.pdf", "--plot", (".png",))
+        check_file(str(tmp_path / "x.pdf"), "--plot", ".png")

@@ -9,7 +9,7 @@ from shallowflow.dynamics.clock.paths import Snapshots, flatten
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.experiments.figure import Panel, Series
 from shallowflow.models import KnotNetwork
-from shallowflow.reporting.pages.summary import LARGEST_SERIES, catalogue, plain, run_summary, summary
+from shallowflow.reporting.summary import LARGEST_SERIES, catalogue, plain, run_summary, summary
 from tests.reporting.samples import claim, figure, reproduction
 
 
