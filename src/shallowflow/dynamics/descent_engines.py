@@ -1,6 +1,6 @@
 """The engines of gradient descent: what each one needs, and which has the cheapest steps on a problem.
 
-All but "sliding" make the steps of plain descent up to rounding. A new engine is one row in `CHOICES` and, if
+All make the steps of plain descent up to rounding. A new engine is one row in `CHOICES` and, if
 it is to be taken unasked, one line in `cheapest`.
 """
 
@@ -21,8 +21,7 @@ from shallowflow.dynamics.engines.fused_descent import FusedDescent
 from shallowflow.dynamics.engines.gram_descent import GramDescent
 from shallowflow.dynamics.engines.knot_descent import KnotDescent
 from shallowflow.dynamics.engines.log_descent import LogDescent
-from shallowflow.dynamics.engines.pattern_descent import BucketedDescent, PatternDescent
-from shallowflow.dynamics.engines.sliding_descent import SlidingDescent
+from shallowflow.dynamics.engines.pattern_descent import PatternDescent
 from shallowflow.dynamics.engines.step_descent import WindowDescent
 from shallowflow.dynamics.engines.sweep_descent import PRECISIONS
 from shallowflow.errors import InvalidInputError
@@ -40,11 +39,9 @@ from shallowflow.models.networks import (
 BLOCKS_FROM, SWEEPS_FROM, CONES_FROM = 2_000_000, 50_000_000, 2_000_000_000
 """Work (steps × neurons × samples; for the wide ones × dimension) from which the compiled engines of knots,
 of wide sweeps and of cones are worth loading, or compiling once."""
-GROUPS_UP_TO, BUCKETS_UP_TO = 4.0, 0.5
-"""Groups pay up to so many patterns × samples × dimension per neuron, buckets up to so many patterns per
-neuron. Measured at the start of random problems (d = 3 to 10, n = 8 to 40, widths 200 to 10⁶): a step costs
-about 8 ns per pattern, sample and dimension in groups; 5 ns, and 12 ns per neuron, in buckets; 3 ns per
-neuron, sample and dimension in plain NumPy. The number of patterns falls during a run."""
+PATTERNS_UP_TO = 0.5
+"""Sign patterns pay up to so many patterns per neuron, at the start of random problems with d = 3 to 10,
+n = 8 to 40, widths 200 to 10⁶. The number of patterns falls during a run."""
 GRAM_UP_TO = 1
 """The Gram update pays up to so many samples per dimension. Measured at m = 39, d = 1000: it takes 0.42 of a
 fused step at d/2 samples, 0.9 at d, 1.2 to 1.4 at 3d/2."""
@@ -112,9 +109,7 @@ CHOICES: dict[str, Choice] = {
     "dense": Choice(DenseDescent, "nothing", lambda task: True),
     "blocks": Choice(KnotDescent, f"a KnotNetwork and {_SQUARE}", _knots),
     "cones": Choice(ConeDescent, f"{_RELU} on inputs of dimension 2", _plane),
-    "sliding": Choice(SlidingDescent, f"{_RELU} on inputs of dimension 2", _plane),
     "patterns": Choice(PatternDescent, _RELU, _relu),
-    "bucketed": Choice(BucketedDescent, _RELU, _relu),
     "fused": Choice(FusedDescent, f"{_RELU} and {_SQUARE}", _relu_squares, single=True),
     "gram": Choice(GramDescent, f"{_RELU} and {_SQUARE}", _relu_squares, single=True),
     "decoupled": Choice(
@@ -124,12 +119,16 @@ CHOICES: dict[str, Choice] = {
     "scaled": Choice(LogDescent, f"a LogScaledNetwork and {_SQUARE}", _log_scaled),
 }
 ENGINES = ("auto", *CHOICES)
+RETIRED = {"sliding": "gradient_flow(engine='cones')", "bucketed": "engine='patterns'"}
+"""Engines of version 0.1 that are gone, and what to use instead."""
 SWEEPS = tuple(name for name, choice in CHOICES.items() if choice.single)
 """The engines for wide sweeps."""
 
 
 def chosen_engine(name: str, task: Task) -> Engine:
     """Return the engine of that name, or the cheapest; refuse one that does not fit."""
+    if name in RETIRED:
+        raise InvalidInputError(f"engine: {name!r} is no longer available; use {RETIRED[name]}")
     one_of(name, "engine", ENGINES)
     single = one_of(task.precision, "precision", tuple(PRECISIONS)) == "single"
     asked = name != "auto"
@@ -160,10 +159,8 @@ def cheapest(task: Task) -> str:
         return "scaled"
     if _plane(task):
         return "cones" if task.work >= CONES_FROM else "dense"
-    if _relu(task) and task.work >= CONES_FROM:
-        grouped = _cheaper_by_pattern(task)
-        if grouped:
-            return grouped
+    if _relu(task) and task.work >= CONES_FROM and _cheaper_by_pattern(task):
+        return "patterns"
     if _relu_squares(task) and task.work * task.dataset.dimension >= SWEEPS_FROM:
         return cheapest_single(task)
     return "dense"
@@ -176,12 +173,9 @@ def cheapest_single(task: Task) -> str:
     return "gram" if task.dataset.size <= GRAM_UP_TO * task.dataset.dimension else "fused"
 
 
-def _cheaper_by_pattern(task: Task) -> str | None:
-    """Return "patterns" or "bucketed" if neurons share their sign patterns often enough."""
+def _cheaper_by_pattern(task: Task) -> bool:
+    """Whether neurons share their sign patterns often enough."""
     network, dataset = task.network, task.dataset
     assert isinstance(network, ReLUNetwork)
     active = np.packbits(network.inner @ dataset.inputs.T > 0, axis=1)
-    patterns = len(np.unique(active, axis=0))
-    if patterns * dataset.size * dataset.dimension <= GROUPS_UP_TO * network.width:
-        return "patterns"
-    return "bucketed" if patterns <= BUCKETS_UP_TO * network.width else None
+    return len(np.unique(active, axis=0)) <= PATTERNS_UP_TO * network.width

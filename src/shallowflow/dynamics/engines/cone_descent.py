@@ -6,17 +6,12 @@ The same iterates as plain descent up to rounding, with crossings in the same st
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.outcome import Event
 from shallowflow.models.loss import LogisticLoss, SquareLoss
 from shallowflow.models.networks import ReLUNetwork
-
-if TYPE_CHECKING:
-    from shallowflow.kernels.cones.sliding import Sliding
 
 
 class ConeDescent:
@@ -53,11 +48,10 @@ class ConeDescent:
         function = kind, float(network.scale), float(step * network.scale * weight)
         self._problem = walls, samples, float(network.slope), function
         self._state = cone_descent.begin(network.inner / self._root, network.outer, *self._problem)
-        self._sliding: Sliding | None = None
 
     def advance(self, steps: int) -> int:
         """Make up to `steps` steps; stop at the first that would leave a parameter non-finite."""
-        return int(self._kernel.advance(self._state, *self._problem, steps, self._sliding))
+        return int(self._kernel.advance(self._state, *self._problem, steps))
 
     def loss(self) -> float:
         """Return the loss of the present network, without building it."""
@@ -65,7 +59,7 @@ class ConeDescent:
 
     def network(self) -> ReLUNetwork:
         """Return the current network, its neurons in the caller's order."""
-        now = self._kernel.neurons_now(self._state, self._problem[0], self._sliding)
+        now = self._kernel.neurons_now(self._state)
         return self._network.moved({"inner": self._root * now[:, :2], "outer": now[:, 2].copy()})
 
     def events(self, step: float) -> tuple[Event, ...]:

@@ -21,7 +21,6 @@ class PatternDescent:
     """
 
     name = "patterns"
-    grouped = True
 
     def __init__(
         self,
@@ -48,9 +47,7 @@ class PatternDescent:
             self._root * dataset.inputs, np.array(dataset.targets), float(network.slope)
         )
         self._problem = points, (kind, float(network.scale), float(step * network.scale * weight))
-        self._state = pattern_descent.begin(
-            network.inner / self._root, network.outer, *self._problem, self.grouped
-        )
+        self._state = pattern_descent.begin(network.inner / self._root, network.outer, points)
 
     def advance(self, steps: int) -> int:
         """Make up to `steps` steps; stop at the first that would leave a parameter non-finite."""
@@ -71,7 +68,9 @@ class PatternDescent:
 
     def statistics(self) -> dict[str, float | int | str]:
         """Return how many crossings there were, what finding them took, and how many patterns there are."""
-        kernel, counters = self._kernel, self._state.counters
+        from shallowflow.kernels.cones import pattern_steppers as kernel
+
+        counters = self._state.counters
         return {
             "crossings": int(counters[kernel.CROSSINGS]),
             "checks": int(counters[kernel.CHECKS]),
@@ -79,10 +78,3 @@ class PatternDescent:
             "most hot neurons": int(counters[kernel.MOST_STEPPED]),
             "patterns": int(self._state.table.size[0]),
         }
-
-
-class BucketedDescent(PatternDescent):
-    """The same with every neuron stepped by itself, at O(dimension) instead of O(samples × dimension)."""
-
-    name = "bucketed"
-    grouped = False
