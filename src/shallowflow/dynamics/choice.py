@@ -279,10 +279,6 @@ ENGINES = (
            "cones.descent", 12.0),
     Choice(_D, "patterns", "engines.cones:PatternDescent", f"{_RELU} and {_LOSSES}", relu, _patterns_cost,
            "cones.patterns", 12.0),
-    Choice(_D, "bucketed", "engines.cones:BucketedDescent", f"{_RELU} and {_LOSSES}", relu, _patterns_cost,
-           "cones.patterns", 12.0, auto=False),
-    Choice(_D, "sliding", "engines.sliding_descent:SlidingDescent", f"{_PLANE} and {_LOSSES}", _plane,
-           _cones_cost, "cones.sliding", 12.0, auto=False),
     Choice(_D, "blocks", "engines.knots:KnotDescent", f"a KnotNetwork and {_SQUARE}", _knots, _blocks_cost,
            "knots.descent", 8.0),
     Choice(_D, "windows", "engines.steps:WindowDescent", "a network of steps and the square or norm loss",
@@ -312,9 +308,8 @@ ENGINES = (
 )  # fmt: skip
 """One row per engine."""
 RETIRED = {
-    (_D, "sliding"): "gradient_flow(engine='cones'), which follows the limit of small steps",
+    (_D, "sliding"): "gradient_flow(engine='cones'), which follows the limit of small steps exactly",
     (_D, "bucketed"): "'patterns', which begins by buckets and groups later",
-    (_D, "gram"): "'fused', which takes the span of the inputs where they are few",
 }
 """Engines that are gone → what to write instead."""
 

@@ -47,26 +47,21 @@ def gradient_descent(
     The inner layer moves with step·epsilon ([two_timescale]'s ratio ε). The run ends early, converged, at the
     first recorded loss below `stop_below`.
 
-    The iterates are those of plain gradient descent up to rounding, whatever the engine but "sliding":
+    The iterates are those of plain gradient descent up to rounding, whatever the engine:
 
     - "dense": plain NumPy, for every network and loss;
     - "blocks": O(width) per step, for a `KnotNetwork` and the square loss;
     - "cones": a `ReLUNetwork` in the plane, at a cost per step that does not grow with the width; "patterns":
-      the same in any dimension, the cost grows with the number of sign patterns; "bucketed": O(dimension) per
-      neuron;
+      the same in any dimension, the cost grows with the number of sign patterns and with that of the neurons
+      that cross borders often, which are stepped individually;
     - "fused", "lanes" (few samples), "decoupled" (orthogonal inputs, O(width·n)): compiled, for a
       `ReLUNetwork`; "gram": the same for the square loss, by NumPy's product with the inputs' Gram matrix,
       best for n ≤ d; these four also run in `precision="single"`, on request only;
     - "scaled": compiled, for a `LogScaledNetwork` on orthonormal inputs and the square loss; its neurons keep
       their own log-scales, so that the start may be as small as you like;
-    - "windows": compiled, O(samples + width) per step, for the networks of steps and the square or norm loss;
-    - "sliding": "cones" with an error of the order of the step. Neurons that would cross a data point's line
-      to and fro slide along it in groups ([early_alignment], the subgradient on a face). On Stewart's data at
-      step 10⁻³ the loss stays within 10⁻⁶ of the exact one. Where a sliding neuron's outer weight changes its
-      sign the limit of small steps is not unique: one branch is drawn by the neuron's index, and the
-      trajectory has a "two-valued" event.
+    - "windows": compiled, O(samples + width) per step, for the networks of steps and the square or norm loss.
 
-    "auto" takes the fastest of the exact ones that fit.
+    "auto" takes the fastest that fits.
 
     Examples
     --------

@@ -10,8 +10,6 @@ data point's hyperplane may count as on either side of it, by rounding.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from shallowflow.arrays import Floats
@@ -56,10 +54,9 @@ class ConeDescent(_Grouped):
         self._problem = walls, samples, float(self._template.slope), self._function
         inner, outer = self._start
         self._state = descent.begin(inner, outer, *self._problem)
-        self._sliding: Any = None
 
     def _steps(self, count: int) -> int:
-        return int(self._kernel.advance(self._state, *self._problem, count, self._sliding))
+        return int(self._kernel.advance(self._state, *self._problem, count))
 
     def loss(self) -> float:
         """Return the present loss, without building the network."""
@@ -68,7 +65,7 @@ class ConeDescent(_Grouped):
 
     def network(self) -> ReLUNetwork:
         """Return the present network, its neurons in the caller's order."""
-        return self._network(self._kernel.neurons_now(self._state, self._problem[0], self._sliding))
+        return self._network(self._kernel.neurons_now(self._state))
 
     def statistics(self) -> Statistics:
         """Return how many crossings there were, and what finding them took.
@@ -89,7 +86,6 @@ class PatternDescent(_Grouped):
     """θ ← θ − step·∇L(θ), the inner layer with step·epsilon, by one linear map per sign pattern."""
 
     name = "patterns"
-    grouped = True
 
     def __init__(self, task: Task) -> None:
         from shallowflow.kernels.cones import pattern_table, patterns
@@ -98,7 +94,7 @@ class PatternDescent(_Grouped):
         self._kernel = patterns
         points = pattern_table.points_off_origin(self._inputs, self._targets, float(self._template.slope))
         self._problem = points, self._function
-        self._state = patterns.begin(*self._start, *self._problem, self.grouped)
+        self._state = patterns.begin(*self._start, points)
 
     def _steps(self, count: int) -> int:
         return int(self._kernel.advance(self._state, *self._problem, count))
@@ -113,7 +109,9 @@ class PatternDescent(_Grouped):
 
     def statistics(self) -> Statistics:
         """Return how many crossings there were, what finding them took, and how many patterns there are."""
-        kernel, counters = self._kernel, self._state.counters
+        from shallowflow.kernels.cones import pattern_steppers as kernel
+
+        counters = self._state.counters
         return {
             "crossings": int(counters[kernel.CROSSINGS]),
             "checks": int(counters[kernel.CHECKS]),
@@ -121,10 +119,3 @@ class PatternDescent(_Grouped):
             "most hot neurons": int(counters[kernel.MOST_STEPPED]),
             "patterns": int(self._state.table.size[0]),
         }
-
-
-class BucketedDescent(PatternDescent):
-    """The same with every neuron stepped by itself, at O(dimension) instead of O(samples × dimension)."""
-
-    name = "bucketed"
-    grouped = False
