@@ -60,9 +60,9 @@ class Column:
     finite: bool = True
 
 
-def flatten(network: BaseNetwork) -> Floats:
-    """Return the parameters of a network as one vector (P,)."""
-    return np.concatenate([np.ravel(values) for values in network.parameters.values()])
+def flatten(network: BaseNetwork, out: Floats | None = None) -> Floats:
+    """Return the parameters of a network as one vector (P,), written into `out` if that is given."""
+    return np.concatenate([np.ravel(values) for values in network.parameters.values()], out=out)
 
 
 def unflatten(template: N, theta: Floats) -> N:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from shallowflow.arrays import Floats
-from shallowflow.dynamics.clock.paths import N_co, Path, Rows
+from shallowflow.dynamics.clock.paths import N_co, Path, Rows, flatten
 from shallowflow.dynamics.outcome import Event
 
 Statistics = Mapping[str, float | int | str]
@@ -110,6 +110,14 @@ class Ticking:
         # tick × number: the same time to the last bit, however the run is cut.
         times = self.tick * np.array([start, self.made])
         return Piece(times, stop=None if done == count else Stop("overflow"))
+
+    def write(self, row: Floats) -> None:
+        """Write θ of the present network into a row (P,)."""
+        flatten(self.network(), row)
+
+    def network(self) -> Any:
+        """Return the present network."""
+        raise NotImplementedError
 
     def path(self, times: Floats, rows: Rows) -> Any:
         """Networks are built one by one: there are no rows to read."""

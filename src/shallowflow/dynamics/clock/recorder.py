@@ -148,11 +148,22 @@ class Recorder(Generic[N]):
         if self._engine.tick is not None and not np.isfinite(loss):
             self._overflowed = True
         else:
-            self._note(time, loss, self._engine.network() if self._record.networks else None)
+            if self._record.networks:
+                self._write(self._values[len(self._times)])
+                self._kept += 1
+            self._note(time, loss, None)
+
+    def _write(self, row: Floats) -> None:
+        """Write the present θ into a row; wide engines can do so without building the network."""
+        write = getattr(self._engine, "write", None)
+        if write is None:
+            flatten(self._engine.network(), row)
+        else:
+            write(row)
 
     def _note(self, time: float, loss: float, network: N | None) -> None:
         if network is not None and self._record.networks:
-            self._values[len(self._times)] = flatten(network)
+            flatten(network, self._values[len(self._times)])
             self._kept += 1
         self.loss = loss
         self._times.append(time)

@@ -10,6 +10,8 @@ data point's hyperplane may count as on either side of it, by rounding.
 
 from __future__ import annotations
 
+from abc import abstractmethod
+
 import numpy as np
 
 from shallowflow.arrays import Floats
@@ -35,9 +37,20 @@ class _Grouped(Ticking):
         self._inputs, self._targets = self._root * dataset.inputs, np.array(dataset.targets)
         self._start = network.inner / self._root, network.outer
 
-    def _network(self, theta: Floats) -> ReLUNetwork:
-        """Return the network of rows (w/√epsilon, a)."""
+    @abstractmethod
+    def _neurons(self) -> Floats:
+        """Return (w/√epsilon, a) of all neurons in the caller's order, (m, d + 1)."""
+
+    def network(self) -> ReLUNetwork:
+        """Return the present network."""
+        theta = self._neurons()
         return self._template.moved({"inner": self._root * theta[:, :-1], "outer": theta[:, -1].copy()})
+
+    def write(self, row: Floats) -> None:
+        """Write θ of the present network into a row (P,)."""
+        theta, inner = self._neurons(), self._template.inner
+        np.multiply(theta[:, :-1], self._root, out=row[: inner.size].reshape(inner.shape))
+        row[inner.size :] = theta[:, -1]
 
 
 class ConeDescent(_Grouped):
@@ -63,9 +76,8 @@ class ConeDescent(_Grouped):
         off_origin = self._kernel.loss_now(self._state, *self._problem[1:])
         return float(self._weight * (off_origin + self._at_origin))
 
-    def network(self) -> ReLUNetwork:
-        """Return the present network, its neurons in the caller's order."""
-        return self._network(self._kernel.neurons_now(self._state))
+    def _neurons(self) -> Floats:
+        return self._kernel.neurons_now(self._state)
 
     def statistics(self) -> Statistics:
         """Return how many crossings there were, and what finding them took.
@@ -103,9 +115,8 @@ class PatternDescent(_Grouped):
         """Return the present loss, without building the network."""
         return float(self._weight * (self._kernel.loss_now(self._state, *self._problem) + self._at_origin))
 
-    def network(self) -> ReLUNetwork:
-        """Return the present network, its neurons in the caller's order."""
-        return self._network(self._kernel.neurons_now(self._state))
+    def _neurons(self) -> Floats:
+        return self._kernel.neurons_now(self._state)
 
     def statistics(self) -> Statistics:
         """Return how many crossings there were, what finding them took, and how many patterns there are."""
