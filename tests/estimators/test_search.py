@@ -10,6 +10,7 @@ from shallowflow.dynamics.anls import active_neuron_least_squares
 from shallowflow.estimators.points import Points, merged_points, squared_errors
 from shallowflow.estimators.search import SEARCHES, best_on, paper_moves, relocation, starts, summary, useful
 from shallowflow.models import KnotNetwork
+from shallowflow.models.loss import SquareLoss
 
 
 def noisy_points(size: int, *, free_left: bool = True) -> Points:
@@ -57,7 +58,8 @@ def test_the_moves_of_the_paper_are_those_of_the_dynamics() -> None:
     points = merged_points(x, y, np.ones(50), free_left=False)
     start = np.linspace(-0.1, 1.8, 8)
     done = summary(paper_moves(points, start, np.inf))
-    run = active_neuron_least_squares(KnotNetwork(start, np.zeros(8)), Dataset(x[:, None], y))
+    network, dataset = KnotNetwork(start, np.zeros(8)), Dataset(x[:, None], y)
+    run = active_neuron_least_squares(network, dataset, loss=SquareLoss("sum"))
     np.testing.assert_allclose(points.half_sums(done.losses), run.losses, rtol=1e-9)
     np.testing.assert_allclose(done.knots, run.final.parameters["knots"], atol=1e-12)
 

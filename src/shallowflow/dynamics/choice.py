@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from math import ceil, comb, expm1, log2
+from operator import mul
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,8 @@ COMPILED_SHARE = 0.1
 """A kernel is compiled once per machine: this part of the time counts against one run."""
 TINY_START = 1e-8
 """Below this size a frozen coordinate can be revived by the rounding of the others."""
+LANES = 8 if "X86_V4" in str(np.show_config(mode="dicts")) else 4
+"""Doubles in a vector register."""
 KERNELS = Path(__file__).parents[1] / "kernels"
 
 
@@ -141,63 +144,67 @@ def _patterns(size: int, dimension: int, width: int) -> float:
     return -cones * expm1(-width / cones)
 
 
-def _dense_cost(task: Task) -> float:
-    n, d, m, logistic = _sizes(task)
-    step = (
-        49_800
-        + 5.8 * n * m
-        + 0.16 * n * m * d
-        + 4.4 * m * d
-        + 1.9 * n * m * (n * m > 6e4)
-        + 28 * n * logistic
-    )
-    return 5e-6 + 1e-9 * task.steps * step
+Terms = Callable[[int, int, int, int], tuple[float, ...]]
+"""(samples, dimension, neurons, 1 for the logistic loss) → what a step does, how often."""
 
 
-def _fused_cost(task: Task) -> float:
-    n, d, m, logistic = _sizes(task)
-    N, D, M = 24 * ceil(n / 24), 3 * ceil(d / 3), 8 * ceil(m / 8)
-    step = 193 + 0.042 * N * M * D + 0.3 * N * M + 2.0 * M * D + 8 * N * logistic
-    return 39e-6 + 6e-9 * m + 1e-9 * task.steps * step
+def _fused_terms(n: int, d: int, m: int, logistic: int) -> tuple[float, ...]:
+    """Samples, dimension and neurons are padded to full tiles."""
+    n, d, m = 3 * LANES * ceil(n / (3 * LANES)), 3 * ceil(d / 3), LANES * ceil(m / LANES)
+    return 1, n * m * d, n * m, m * d, n, n * logistic
 
 
-def _lanes_cost(task: Task) -> float:
-    n, d, m, logistic = _sizes(task)
-    v = m // 8 + m % 8
-    step = 0.97 * n * d * v + 1.1 * n * v + 4.4 * n * d + 3.9 * n + 1.8 * d * v + 25 * n * logistic
-    return 5e-6 + 1e-9 * task.steps * (step + 0.46 * n * d * v * (16 * m * d > 2**18))
+def _lanes_terms(n: int, d: int, m: int, logistic: int) -> tuple[float, ...]:
+    """Full vectors of neurons, and the rest one by one; beyond the second cache weights are loaded again."""
+    v = m // LANES + m % LANES
+    return 1, n * d * v, n * v, n * d, n, d * v, n * logistic, n * d * v * (16 * m * d > 2**18)
 
 
-def _cones_cost(task: Task) -> float:
-    n, _, m, logistic = _sizes(task)
-    step = 78 + 16.8 * n + 30.6 * min(2 * n, m) + 9.6 * log2(m + 1) + 0.0024 * m + 7.8 * n * logistic
-    return 1e-6 * (340 + 5.4 * n + 0.21 * m) + 1e-9 * task.steps * step
+def _pattern_terms(n: int, d: int, m: int, logistic: int) -> tuple[float, ...]:
+    p = _patterns(n, d, m)
+    return 1, p, p * n * d, p * d * d, m, m * d, n * logistic
 
 
-def _patterns_cost(task: Task) -> float:
-    n, d, m, logistic = _sizes(task)
-    patterns = _patterns(n, d, m)
-    step = 539 + 79 * patterns + 3.7 * patterns * n * d + 2.4 * patterns * d * d + 36 * n * logistic
-    return 1e-6 * (270 + 0.7 * m + 0.007 * n * m * d) + 1e-9 * task.steps * step
+def _cone_terms(n: int, d: int, m: int, logistic: int) -> tuple[float, ...]:
+    return 1, n, min(2 * n, m), log2(m + 1), m, n * logistic
 
 
-def _decoupled_cost(task: Task) -> float:
-    n, d, m, _ = _sizes(task)
-    return 1e-6 * (40 + 0.002 * n * m * d) + 1e-9 * task.steps * (200 + 0.6 * n * m)
+def _dense_terms(n: int, d: int, m: int, logistic: int) -> tuple[float, ...]:
+    return 1, n * m, n * m * d, m * d, n * logistic
 
 
-def _blocks_cost(task: Task) -> float:
-    return 20e-6 + 1e-9 * task.steps * (20 + 3.0 * task.network.width)
+def _decoupled_terms(n: int, d: int, m: int, logistic: int) -> tuple[float, ...]:
+    return 1, n * m, n * logistic
 
 
-def _windows_cost(task: Task) -> float:
-    n, d, m, _ = _sizes(task)
-    return 50e-6 + 1e-9 * task.steps * (100 + 15.0 * d * (n + m))
+def _line_terms(n: int, d: int, m: int, logistic: int) -> tuple[float, ...]:
+    return 1, m, d * (n + m)
 
 
-def _scaled_cost(task: Task) -> float:
-    n, _, m, _ = _sizes(task)
-    return 20e-6 + 1e-9 * task.steps * (100 + 2.0 * n * m)
+TERMS: dict[str, tuple[Terms, tuple[float, ...], tuple[float, ...]]] = {
+    "dense": (_dense_terms, (49_800, 5.8, 0.16, 4.4, 28), (5, 0, 0)),
+    "fused": (_fused_terms, (193, 0.042, 0.3, 2.0, 0, 8), (39, 0.006, 0)),
+    "lanes": (_lanes_terms, (20, 0.97, 1.1, 4.4, 3.9, 1.8, 25, 0.46), (5, 0, 0)),
+    "cones": (_cone_terms, (78, 16.8, 30.6, 9.6, 0.0024, 7.8), (340, 0.21, 0)),
+    "patterns": (_pattern_terms, (539, 79, 3.7, 2.4, 0, 0, 36), (270, 0.7, 0.007)),
+    "decoupled": (_decoupled_terms, (200, 0.6, 5), (40, 0.1, 0.002)),
+    "scaled": (_decoupled_terms, (100, 2.0, 0), (20, 0.1, 0.002)),
+    "blocks": (_line_terms, (20, 3.0, 0), (20, 0.1, 0)),
+    "windows": (_line_terms, (100, 0, 15.0), (50, 0.1, 0)),
+}
+"""Of each engine what a step does, nanoseconds of each, and microseconds of the set-up: (1, m, n m d)."""
+
+
+def _descent_cost(name: str) -> Callable[[Task], float]:
+    """Return the expected seconds of a run, without the first use of a kernel."""
+    terms, step, setup = TERMS[name]
+
+    def cost(task: Task) -> float:
+        n, d, m, logistic = _sizes(task)
+        each = sum(map(mul, step, terms(n, d, m, logistic)))
+        return float(1e-6 * sum(map(mul, setup, (1, m, n * m * d))) + 1e-9 * task.steps * each)
+
+    return cost
 
 
 # --- Gradient flow. An evaluation of the gradient takes about as long as a step of descent.
@@ -265,26 +272,26 @@ _D, _F, _S, _A = "gradient_descent", "gradient_flow", "stochastic_descent", "ada
 _COMPILED_SGD = "a StepNetwork, a piecewise constant target and the square loss"
 
 ENGINES = (
-    Choice(_D, "dense", "engines.stepping:DenseDescent", "nothing", _any, _dense_cost),
-    Choice(_D, "lanes", "engines.sweeps:LanesDescent", f"{_RELU} and {_LOSSES}", relu, _lanes_cost,
+    Choice(_D, "dense", "engines.stepping:DenseDescent", "nothing", _any, _descent_cost("dense")),
+    Choice(_D, "lanes", "engines.sweeps:LanesDescent", f"{_RELU} and {_LOSSES}", relu, _descent_cost("lanes"),
            "dense.lanes", 1.5, single=True),
-    Choice(_D, "fused", "engines.sweeps:FusedDescent", f"{_RELU} and {_LOSSES}", relu, _fused_cost,
+    Choice(_D, "fused", "engines.sweeps:FusedDescent", f"{_RELU} and {_LOSSES}", relu, _descent_cost("fused"),
            "dense.fused", 4.0, single=True),
     Choice(_D, "gram", "engines.sweeps:GramDescent", f"{_RELU} and {_SQUARE}",
-           lambda task: relu(task) and isinstance(task.loss, SquareLoss), _dense_cost,
+           lambda task: relu(task) and isinstance(task.loss, SquareLoss), _descent_cost("dense"),
            "dense.gram", 1.5, auto=False, single=True),
     Choice(_D, "decoupled", "engines.sweeps:DecoupledDescent", f"{_RELU}, {_LOSSES} and orthogonal inputs",
-           _orthogonal, _decoupled_cost, "orthogonal.descent", 2.0, single=True),
-    Choice(_D, "cones", "engines.cones:ConeDescent", f"{_PLANE} and {_LOSSES}", _plane, _cones_cost,
+           _orthogonal, _descent_cost("decoupled"), "orthogonal.descent", 2.0, single=True),
+    Choice(_D, "cones", "engines.cones:ConeDescent", f"{_PLANE} and {_LOSSES}", _plane, _descent_cost("cones"),
            "cones.descent", 12.0),
-    Choice(_D, "patterns", "engines.cones:PatternDescent", f"{_RELU} and {_LOSSES}", relu, _patterns_cost,
+    Choice(_D, "patterns", "engines.cones:PatternDescent", f"{_RELU} and {_LOSSES}", relu, _descent_cost("patterns"),
            "cones.patterns", 12.0),
-    Choice(_D, "blocks", "engines.knots:KnotDescent", f"a KnotNetwork and {_SQUARE}", _knots, _blocks_cost,
+    Choice(_D, "blocks", "engines.knots:KnotDescent", f"a KnotNetwork and {_SQUARE}", _knots, _descent_cost("blocks"),
            "knots.descent", 8.0),
     Choice(_D, "windows", "engines.steps:WindowDescent", "a network of steps and the square or norm loss",
-           _steps, _windows_cost, "steps.descent", 3.0),
+           _steps, _descent_cost("windows"), "steps.descent", 3.0),
     Choice(_D, "scaled", "engines.logs:LogDescent", f"a LogScaledNetwork, {_SQUARE} and orthonormal inputs",
-           _log_scaled, _scaled_cost, "orthogonal.descent", 2.0),
+           _log_scaled, _descent_cost("scaled"), "orthogonal.descent", 2.0),
     Choice(_F, "dense", "engines.dense_flow:DenseFlow", "a ReLUNetwork or a KnotNetwork", _gated,
            _dense_flow_cost),
     Choice(_F, "cones", "engines.cone_flow:ConeFlow", f"{_PLANE} and {_LOSSES}", _plane, _cone_flow_cost,
@@ -302,8 +309,8 @@ ENGINES = (
            _sgd_cost(10.0, 0.17), "steps.plateaus", 5.0),
     Choice(_S, "hats", "engines.steps:HatSteps", f"{_COMPILED_SGD}, batch 1", _in_cells,
            _sgd_cost(30.0, 0.01), "steps.hats", 9.0),
-    Choice(_A, "dense", "adam:DenseAdam", "nothing", _any, _dense_cost),
-    Choice(_A, "sweep", "adam:SweepAdam", f"a KnotNetwork and {_SQUARE}", _knots, _blocks_cost,
+    Choice(_A, "dense", "adam:DenseAdam", "nothing", _any, _descent_cost("dense")),
+    Choice(_A, "sweep", "adam:SweepAdam", f"a KnotNetwork and {_SQUARE}", _knots, _descent_cost("blocks"),
            "knots.adam", 4.0),
 )  # fmt: skip
 """One row per engine."""

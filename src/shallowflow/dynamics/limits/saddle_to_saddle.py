@@ -9,7 +9,7 @@ are not fitted yet.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -325,7 +325,8 @@ def saddle_to_saddle(network: ReLUNetwork | LogScaledNetwork, dataset: Dataset) 
 def _followed(path: Saddles, dataset: Dataset) -> SaddleToSaddle:
     """Return the process along these saddles."""
     setting = Setting("saddle_to_saddle", None, dataset, SquareLoss())
-    return _presented(run(lambda: _Jumping(path), Record.every(1), np.inf, setting=setting))
+    trajectory = run(lambda: _Jumping(path), Record.every(1), np.inf, setting=setting)
+    return _presented(replace(trajectory, path=path))  # also where nothing ever jumps
 
 
 def _presented(trajectory: Trajectory[Any]) -> SaddleToSaddle:
