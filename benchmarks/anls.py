@@ -35,7 +35,7 @@ def main() -> None:
     x, y, w = points.x.copy(), points.y.copy(), points.weights.copy()
 
     def windowed() -> int:
-        return int(anls.run_windowed(knots, x, y, w, 0, 1e-8, 10**6, 0)[3])
+        return int(anls.run_windowed(knots, x, y, w, 0, 1e-8, 10**6, 0).made)
 
     moves = windowed()
     whole = seconds(windowed, 5)
@@ -74,7 +74,7 @@ def _growth() -> None:
         ) -> object:
             return anls.run_windowed(knots, x, y, w, 0, 1e-8, 2_000, 0)
 
-        made = int(anls.run_windowed(knots, x, y, w, 0, 1e-8, 2_000, 0)[3])
+        made = int(anls.run_windowed(knots, x, y, w, 0, 1e-8, 2_000, 0).made)
         cost = (seconds(moved, 3) - seconds(empty, 3)) / made
         table.add_row(f"{size:,}", f"{width:,}", f"{1e6 * cost:.1f}")
     Console().print(table)

@@ -12,6 +12,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -20,9 +21,10 @@ from shallowflow.data.generators import sphere, stewart, three_points
 from shallowflow.dynamics.descent_engines import Task, cheapest
 from shallowflow.dynamics.engines.cone_descent import ConeDescent
 from shallowflow.dynamics.engines.dense_descent import DenseDescent
-from shallowflow.dynamics.engines.pattern_descent import BucketedDescent, PatternDescent
-from shallowflow.dynamics.engines.sliding_descent import SlidingDescent
-from shallowflow.landscape.early_alignment.spurious import least_squares
+from shallowflow.dynamics.engines.pattern_descent import PatternDescent
+from shallowflow.dynamics.flow import gradient_flow
+from shallowflow.dynamics.record import Record
+from shallowflow.landscape.geometry.least_squares import least_squares
 from shallowflow.models import ReLUNetwork, SquareLoss, initialize
 
 STEP = 1e-3
@@ -137,7 +139,7 @@ def samples() -> None:
 
 def dimensions() -> None:
     """Time per step of the engines for any dimension, at the start, and which one is taken."""
-    print("random data, CPU time per step in µs: patterns, bucketed, dense; patterns that occur; taken")
+    print("random data, CPU time per step in µs: patterns, dense; patterns that occur; taken")
     for dimension, size, width in (
         (3, 8, 2_000),
         (3, 8, 200_000),
@@ -148,7 +150,7 @@ def dimensions() -> None:
         dataset = sphere(size, dimension)
         network = initialize.gaussian(width, dimension, init_scale=1e-3)
         times = []
-        for kind in (PatternDescent, BucketedDescent, DenseDescent):
+        for kind in (PatternDescent, DenseDescent):
             descent = engine(network, dataset, kind)
             descent.advance(10)
             times.append(1e6 * seconds_per_step(descent, 20))
@@ -161,44 +163,22 @@ def dimensions() -> None:
 
 
 def sliding() -> None:
-    """Stewart's data: sliding beside exact, 2,000 neurons, several samples."""
-    for seed in range(3):
-        dataset, network = stewart(seed=seed), initialize.gaussian(2_000, 2, init_scale=1e-3)
-        losses, seconds = [], []
-        for kind in (ConeDescent, SlidingDescent):
-            descent = engine(network, dataset, kind)
-            spent, values = 0.0, []
-            for _ in range(100):
-                spent += cpu_seconds(lambda run=descent: run.advance(PAPER // 100))  # type: ignore[misc]
-                values.append(loss(descent, dataset))
-            seconds.append(spent)
-            losses.append(np.array(values))
-        print(
-            f"Stewart, sample {seed}, width 2,000, {PAPER:,} steps: exact {seconds[0]:.2f} s, "
-            f"sliding {seconds[1]:.2f} s, "
-            f"losses differ by at most {np.abs(losses[0] - losses[1]).max():.1e}, "
-            f"at the end {losses[0][-1]:.7f}"
-        )
+    """Stewart's data, where neurons chatter: descent beside the flow, in which they slide."""
+    for width in (2_000, 200_000):
+        dataset, network = stewart(), initialize.gaussian(width, 2, init_scale=1e-3)
+        until, ends = PAPER * STEP, Record.geometric(2)
+        flow = partial(gradient_flow, network, dataset, until=until, engine="cones", record=ends)
+        print(f"Stewart, width {width:,}, to t = {until:,.0f}: flow {cpu_seconds(flow):.1f} s")
+        if width <= 2_000:
+            seconds = cpu_seconds(partial(engine(network, dataset).advance, PAPER))
+            print(f"  descent, {PAPER:,} steps: {seconds:.1f} s")
 
 
-def wide_sliding() -> None:
-    """Stewart's data with 200,000 neurons."""
-    dataset = stewart()
-    start = time.process_time()
-    descent = engine(initialize.gaussian(200_000, 2, init_scale=1e-3), dataset, SlidingDescent)
-    descent.advance(PAPER)
-    seconds = time.process_time() - start
-    print(
-        f"Stewart, width 200,000, sliding, {PAPER:,} steps: {seconds:.1f} s, "
-        f"loss {loss(descent, dataset):.7f}"
-    )
-
-
-PARTS = {part.__name__: part for part in (alignment, paper, samples, dimensions, sliding, wide_sliding, huge)}
+PARTS = {part.__name__: part for part in (alignment, paper, samples, dimensions, sliding, huge)}
 
 
 def main(names: list[str] | None = None) -> None:
-    for kind in (ConeDescent, SlidingDescent, PatternDescent):  # compile or load before anything is timed
+    for kind in (ConeDescent, PatternDescent):  # compile or load before anything is timed
         descent = engine(initialize.balanced(100, 2, init_scale=1e-3), three_points(), kind)
         descent.advance(1000)
         descent.network()

@@ -14,7 +14,7 @@ import shallowflow as sf
 from shallowflow.certificates import CERTIFICATES, Certificate, certify
 from shallowflow.data.generators import GENERATORS
 from shallowflow.dynamics import adam, descent_engines, flow, stochastic
-from shallowflow.dynamics.path import flatten
+from shallowflow.dynamics.clock.paths import flatten
 from shallowflow.experiments import DEMO, EXPERIMENTS, PAPERS
 from shallowflow.experiments.experiment import SCALES, Experiment
 from shallowflow.models.loss import Loss
@@ -175,7 +175,7 @@ def named(engine: str, trajectory: sf.Trajectory) -> bool:
     return engine == "auto" or trajectory.statistics["engine"] == engine
 
 
-@pytest.mark.parametrize("engine", [name for name in descent_engines.ENGINES if name != "sliding"])
+@pytest.mark.parametrize("engine", descent_engines.ENGINES)
 def test_every_exact_engine_of_descent_makes_the_same_steps(engine: str) -> None:
     """On a problem where the engine applies, with the square loss."""
     trained: dict[str, Any] = {"scaled": sf.LogScaledNetwork, "windows": sf.AdditiveStepNetwork}

@@ -100,7 +100,7 @@ def test_promises_are_broken_by_a_trajectory_that_does_not_follow_them(aligning:
     """The flow's neurons turned by hand: the certificate must notice."""
     from dataclasses import replace
 
-    from shallowflow.dynamics.path import Polynomials
+    from shallowflow.dynamics.clock.paths import Polynomials
 
     path = aligning.path
     assert isinstance(path, Polynomials)

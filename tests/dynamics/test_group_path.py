@@ -12,7 +12,7 @@ import pytest
 import shallowflow as sf
 from shallowflow.arrays import Floats, Ints
 from shallowflow.dynamics.engines.cone_flow import ConeFlow
-from shallowflow.dynamics.group_path import GroupPath
+from shallowflow.dynamics.clock.group_path import GroupPath
 from shallowflow.dynamics.group_recorder import joined
 
 

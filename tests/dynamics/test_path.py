@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shallowflow.dynamics.nodes import lobatto_nodes, lobatto_weights
-from shallowflow.dynamics.path import Polynomials, Snapshots, flatten, snapshots, unflatten
+from shallowflow.lobatto import lobatto_nodes, lobatto_weights
+from shallowflow.dynamics.clock.paths import Polynomials, Snapshots, flatten, snapshots, unflatten
 from shallowflow.errors import InvalidInputError
 from shallowflow.models.networks import KnotNetwork, ReLUNetwork
 from tests.dynamics.examples import EXAMPLE_NETWORKS, PATHS, example_path

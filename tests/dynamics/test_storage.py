@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 from shallowflow.arrays import Floats
 from shallowflow.dynamics.outcome import Event, Outcome
-from shallowflow.dynamics.path import Snapshots
+from shallowflow.dynamics.clock.paths import Snapshots
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.errors import FileFormatError
 from shallowflow.models.networks import KnotNetwork
@@ -409,7 +409,7 @@ SAVER = """
 import sys
 import numpy as np
 from shallowflow.dynamics.outcome import Outcome
-from shallowflow.dynamics.path import Snapshots
+from shallowflow.dynamics.clock.paths import Snapshots
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.models.networks import KnotNetwork
 

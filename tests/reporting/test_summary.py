@@ -5,7 +5,7 @@ import pytest
 
 from shallowflow.data import GENERATORS, Dataset
 from shallowflow.dynamics.outcome import Event, Outcome
-from shallowflow.dynamics.path import Snapshots, flatten
+from shallowflow.dynamics.clock.paths import Snapshots, flatten
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.experiments.figure import Panel, Series
 from shallowflow.models import KnotNetwork

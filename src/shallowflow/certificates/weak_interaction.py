@@ -33,7 +33,7 @@ from shallowflow.landscape.weak_interaction.interactions import (
 )
 from shallowflow.models.initialize import asymmetric
 from shallowflow.models.networks import ReLUNetwork
-from shallowflow.readings.settings import agreed, resting_at
+from shallowflow.readings.settings import agreed
 
 ROUNDING = 1e-9
 WEAK = "Assumption 2: the inputs interact weakly, ‖XᵀX − D_X‖ < C_x^−² C_y^−/(√n C_y^+)"
@@ -214,7 +214,7 @@ def moments(trajectory: Trajectory, dataset: Dataset, speed: float) -> Iterator[
         network = in_paper_units(now)
         predictions = network.predict(dataset.inputs)
         exact = np.array_equal(predictions, dataset.targets)
-        resting = resting_at(trajectory, float(time))
+        resting = trajectory.resting(float(time))
         yield Moment(
             float(time) * now.scale * speed,
             network,

@@ -41,7 +41,6 @@ from shallowflow.landscape.weak_interaction.first_activation import extinction_t
 from shallowflow.landscape.weak_interaction.group_flow import GroupFlow, group_flow
 from shallowflow.landscape.weak_interaction.interactions import Interaction, interaction
 from shallowflow.models.networks import ReLUNetwork
-from shallowflow.readings.settings import resting_at
 
 ROUNDING = 1e-6
 ORTHOGONAL = 1e-12
@@ -244,7 +243,7 @@ def prop_3(
     if trajectory is not None and observed is not None:
         end = check_relu(trajectory.final, "trajectory")
         # A dead sample stays dead on orthogonal inputs, which decides the promise in finite time.
-        resting = resting_at(trajectory, float(trajectory.path.times[-1]))
+        resting = trajectory.resting(float(trajectory.path.times[-1]))
         dead = bool(np.all(activity(end, dataset.inputs, resting=resting)[:, order[1]] <= 0))
         kept = True if dead else (False if observed < floor * (1 - accuracy) else None)
     return Certificate(

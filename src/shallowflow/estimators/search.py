@@ -73,10 +73,11 @@ def paper_moves(points: Points, knots: Floats, max_iter: float) -> Iterator[Step
     done, status = 0, PAUSED
     while done < max_iter and status == PAUSED:
         most = int(min(CHUNK, max_iter - done))
-        knots, _, _, moves, status, _, _, losses = run_windowed(knots, *points.data, MARGIN, most, most)
-        done += moves
-        if moves:
-            yield Step(knots, losses, moves)
+        run = run_windowed(knots, *points.data, MARGIN, most, most)
+        knots, status = run.knots, run.status
+        done += run.made
+        if run.made:
+            yield Step(knots, run.losses, run.made)
 
 
 SEARCHES: dict[str, Search] = {"relocation": relocation, "anls": paper_moves}

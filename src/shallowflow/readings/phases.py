@@ -21,7 +21,7 @@ import numpy as np
 
 from shallowflow.arrays import positive
 from shallowflow.data.dataset import Dataset, checked_dataset
-from shallowflow.dynamics.path import Snapshots
+from shallowflow.dynamics.clock.paths import Snapshots
 from shallowflow.dynamics.trajectory import Trajectory, checked_trajectory
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.early_alignment.balances import init_scale

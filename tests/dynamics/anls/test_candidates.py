@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shallowflow.arrays import Floats
-from shallowflow.dynamics.anls.candidates import LEFT, MARGIN, RIGHT, Candidate, candidates
+from shallowflow.landscape.plateau.moves import LEFT, MARGIN, RIGHT, Candidate, candidates
 
 places = st.integers(-2, 18).map(lambda i: i / 2) | st.floats(-1.0, 9.0, allow_subnormal=False)
 knot_lists = st.lists(places, min_size=1, max_size=7).map(lambda b: np.array(sorted(b)))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from shallowflow.arrays import Floats
-from shallowflow.dynamics.anls.candidates import Candidate
+from shallowflow.landscape.plateau.moves import Candidate
 from shallowflow.dynamics.anls.iteration import choose, run
 from shallowflow.dynamics.anls.reference import best_loss, losses_of_candidates, moved
 

@@ -7,9 +7,9 @@ import pytest
 
 import shallowflow as sf
 from shallowflow.arrays import Floats
-from shallowflow.dynamics.anls.candidates import Candidate
+from shallowflow.landscape.plateau.moves import Candidate
 from shallowflow.dynamics.anls.iteration import LossesOfCandidates
-from shallowflow.dynamics.anls.orthogonal import (
+from shallowflow.landscape.plateau.theorem_4_2 import (
     Change,
     Problem,
     Update,

@@ -59,6 +59,27 @@ def test_a_run_may_be_cut_anywhere() -> None:
     assert whole.statistics() == cut.statistics()
 
 
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
+def test_the_loss_is_that_of_the_network_and_asking_changes_nothing(loss: SquareLoss | LogisticLoss) -> None:
+    """Chattering neurons, neurons on walls and at zero, two points at the origin."""
+    network, dataset = problem(loss, 5)
+    inner = network.inner.copy()
+    inner[:3], inner[3:5] = 0.0, dataset.inputs[:2] @ np.array([[0.0, 1.0], [-1.0, 0.0]])
+    network = network.moved({"inner": inner})
+    dataset = sf.Dataset(
+        np.vstack([dataset.inputs, -dataset.inputs[:1], np.zeros((2, 2))]),
+        np.append(dataset.targets, [1.0, -1.0, 1.0]),
+    )
+    asked, silent = (ConeDescent(network, dataset, loss, 2e-2, 0.5) for _ in range(2))
+    for steps in (0, 1, 1, 6, 92, 900):
+        asked.advance(steps)
+        silent.advance(steps)
+        value = loss.value(asked.network().predict(dataset.inputs), dataset.targets)
+        assert asked.loss() == pytest.approx(value, rel=1e-12)
+    np.testing.assert_array_equal(parameters(asked), parameters(silent))
+    assert asked.statistics() == silent.statistics()
+
+
 def test_the_network_it_returned_stays_as_it_was() -> None:
     network, dataset = problem(SquareLoss(), 2)
     engine = ConeDescent(network, dataset, SquareLoss(), 1e-2, 1.0)

@@ -1,4 +1,4 @@
-"""The engines "patterns" and "bucketed" against plain descent, as the driver uses them."""
+"""The engine "patterns" against plain descent, as the driver uses it."""
 
 from __future__ import annotations
 
@@ -8,27 +8,23 @@ import pytest
 import shallowflow as sf
 from shallowflow.dynamics.descent_engines import Task, cheapest
 from shallowflow.dynamics.engines.dense_descent import DenseDescent
-from shallowflow.dynamics.engines.pattern_descent import BucketedDescent, PatternDescent
+from shallowflow.dynamics.engines.pattern_descent import PatternDescent
 from shallowflow.dynamics.path import flatten
 from shallowflow.models.loss import Loss
 
 LOSSES = (sf.SquareLoss(), sf.SquareLoss("sum"), sf.LogisticLoss())
-ENGINES = (PatternDescent, BucketedDescent)
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
 @pytest.mark.parametrize("epsilon", [1.0, 0.05])
-@pytest.mark.parametrize("engine", ENGINES)
-def test_same_steps_as_plain_descent(
-    engine: type[PatternDescent], loss: sf.SquareLoss | sf.LogisticLoss, epsilon: float
-) -> None:
+def test_same_steps_as_plain_descent(loss: sf.SquareLoss | sf.LogisticLoss, epsilon: float) -> None:
     rng = np.random.default_rng(0)
     targets = np.sign(rng.standard_normal(7)) if isinstance(loss, sf.LogisticLoss) else rng.standard_normal(7)
     network = sf.ReLUNetwork(
         0.1 * rng.standard_normal((40, 4)), 0.1 * rng.standard_normal(40), slope=0.1, scale=0.5
     )
     dataset = sf.Dataset(rng.standard_normal((7, 4)), targets)
-    fast, dense = (kind(network, dataset, loss, 2e-3, epsilon) for kind in (engine, DenseDescent))
+    fast, dense = (kind(network, dataset, loss, 2e-3, epsilon) for kind in (PatternDescent, DenseDescent))
     for steps in (1, 0, 999, 1000):
         assert fast.advance(steps) == dense.advance(steps) == steps
         np.testing.assert_allclose(flatten(fast.network()), flatten(dense.network()), rtol=1e-10, atol=1e-12)
@@ -36,13 +32,32 @@ def test_same_steps_as_plain_descent(
     assert fast.statistics()["crossings"]
 
 
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
+def test_the_loss_is_that_of_the_network_and_asking_changes_nothing(
+    loss: sf.SquareLoss | sf.LogisticLoss,
+) -> None:
+    rng = np.random.default_rng(1)
+    targets = np.sign(rng.standard_normal(9))
+    network = sf.ReLUNetwork(
+        0.1 * rng.standard_normal((60, 3)), 0.1 * rng.standard_normal(60), slope=0.1, scale=0.5
+    )
+    dataset = sf.Dataset(np.vstack([rng.standard_normal((8, 3)), np.zeros((1, 3))]), targets)
+    asked, silent = (PatternDescent(network, dataset, loss, 2e-2, 0.5) for _ in range(2))
+    for steps in (0, 1, 1, 6, 92, 900):
+        asked.advance(steps)
+        silent.advance(steps)
+        value = loss.value(asked.network().predict(dataset.inputs), dataset.targets)
+        assert asked.loss() == pytest.approx(value, rel=1e-12)
+    assert asked.network() == silent.network()
+    assert asked.statistics() == silent.statistics()
+
+
 def test_inputs_at_the_origin_only() -> None:
     network = sf.initialize.balanced(3, 2, init_scale=1.0)
     dataset = sf.Dataset(np.zeros((2, 2)), np.ones(2))
-    for engine in ENGINES:
-        descent = engine(network, dataset, sf.SquareLoss(), 0.1, 1.0)
-        assert descent.advance(10) == 10
-        assert descent.network() == network
+    descent = PatternDescent(network, dataset, sf.SquareLoss(), 0.1, 1.0)
+    assert descent.advance(100) == 100
+    assert descent.network() == network
 
 
 def test_the_cheapest_engine_by_how_many_neurons_share_a_pattern() -> None:
@@ -55,7 +70,7 @@ def test_the_cheapest_engine_by_how_many_neurons_share_a_pattern() -> None:
         return cheapest(Task(network, dataset, loss or sf.SquareLoss(), 0.1, 1.0, steps))
 
     assert name(5000, few) == "patterns"
-    assert name(5000, many) == "bucketed"
+    assert name(5000, many) == "patterns"
     assert name(100, many) == "fused"
     assert name(100, many, loss=sf.LogisticLoss()) == "dense"
     assert name(10_000, plane) == "cones"

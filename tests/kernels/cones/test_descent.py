@@ -38,7 +38,7 @@ def test_iterates_and_crossings_are_those_of_plain_descent(seed: int) -> None:
         crossings += np.unique(np.nonzero(was != active)[0]).size
         if step in (1, 10, 100, 1000, 5000):
             advance(state, *kernel, step - int(state[3][0]))
-            assert np.abs(neurons_now(state, kernel[0]) - theta).max() <= 1e-9 * np.abs(theta).max()
+            assert np.abs(neurons_now(state) - theta).max() <= 1e-9 * np.abs(theta).max()
             assert state[3][CROSSINGS] == crossings
 
 
@@ -50,7 +50,7 @@ def test_every_neuron_is_in_its_cone_after_every_step(seed: int) -> None:
     for _ in range(400):
         advance(state, *kernel, 1)
         theta = problem.plain(theta)
-        now = neurons_now(state, kernel[0])
+        now = neurons_now(state)
         np.testing.assert_array_equal(problem.patterns(now), problem.patterns(theta))
         held = state[0][0].heap >= 0
         cones = np.array([first_cone(w0, w1, kernel[0]) for w0, w1, _ in now])
@@ -64,7 +64,7 @@ def test_three_points_for_long() -> None:
     state, kernel, theta = problem.begin(), problem.kernel(), problem.theta.copy()
     assert advance(state, *kernel, 200_000) == 200_000
     crossings = bucketed_loop(theta, data.inputs, data.targets, 1e-3, 200_000)
-    assert np.abs(neurons_now(state, kernel[0]) - theta).max() <= 1e-8 * np.abs(theta).max()
+    assert np.abs(neurons_now(state) - theta).max() <= 1e-8 * np.abs(theta).max()
     assert state[3][CROSSINGS] == crossings
 
 
@@ -80,7 +80,7 @@ def test_neurons_that_cross_again_and_again() -> None:
     assert state[3][HOT_NEURONS] > 0
     assert crossings > 10_000
     assert state[3][CROSSINGS] == crossings
-    assert np.abs(neurons_now(state, kernel[0]) - theta).max() <= 1e-10 * np.abs(theta).max()
+    assert np.abs(neurons_now(state) - theta).max() <= 1e-10 * np.abs(theta).max()
 
 
 @pytest.mark.parametrize("slope", [0.0, 0.25])
@@ -104,7 +104,7 @@ def test_neurons_on_walls_and_at_zero(slope: float) -> None:
     for _ in range(3):
         advance(state, *kernel, 1)
         theta = problem.plain(theta)
-        np.testing.assert_allclose(neurons_now(state, kernel[0]), theta, rtol=1e-13, atol=1e-14)
+        np.testing.assert_allclose(neurons_now(state), theta, rtol=1e-13, atol=1e-14)
 
 
 def test_long_steps_are_exact_too() -> None:
@@ -119,11 +119,9 @@ def test_long_steps_are_exact_too() -> None:
         advance(state, *kernel, 1)
         theta = problem.plain(theta)
         forces.append(np.linalg.norm(state[2].forces, axis=1).max())
-        np.testing.assert_array_equal(
-            problem.patterns(neurons_now(state, kernel[0])), problem.patterns(theta)
-        )
+        np.testing.assert_array_equal(problem.patterns(neurons_now(state)), problem.patterns(theta))
     assert max(forces) > 0.3
-    assert np.abs(neurons_now(state, kernel[0]) - theta).max() <= 1e-11 * np.abs(theta).max()
+    assert np.abs(neurons_now(state) - theta).max() <= 1e-11 * np.abs(theta).max()
 
 
 def test_divergence_stops_at_a_finite_iterate() -> None:
@@ -132,4 +130,4 @@ def test_divergence_stops_at_a_finite_iterate() -> None:
     state, kernel = problem.begin(), problem.kernel()
     done = advance(state, *kernel, 1000)
     assert 0 < done < 100
-    assert np.isfinite(neurons_now(state, kernel[0])).all()
+    assert np.isfinite(neurons_now(state)).all()

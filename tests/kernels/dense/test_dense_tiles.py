@@ -17,8 +17,8 @@ Array = NDArray[Any]
 
 
 @njit(cache=False)
-def project(w: Array, x: Array, shares: Array, slope: float, residual: Array, values: Array) -> None:
-    dense_tiles.project(w, x, shares, slope, residual, values)
+def project(w: Array, x: Array, shares: Array, slope: float, outputs: Array, values: Array) -> None:
+    dense_tiles.project(w, x, shares, slope, outputs, values)
 
 
 @njit(cache=False)
@@ -45,7 +45,7 @@ def test_tiles_are_products(kind: type[Any]) -> None:
     sizes = np.abs(w).T @ np.abs(x)
     assert_rounded(values, z, 7, size=float(np.max(sizes)), kind=kind)
     size = float(np.max(np.abs(residual) + np.abs(shares) @ sizes))
-    assert_rounded(left, residual - shares @ (gates * z), 7 + ROWS, size=size, kind=kind)
+    assert_rounded(left, residual + shares @ (gates * z), 7 + ROWS, size=size, kind=kind)
     gate(values, left, slope)
     assert_rounded(values, gates * left, 1, kind=kind)
 

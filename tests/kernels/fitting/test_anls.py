@@ -48,38 +48,41 @@ def random_curve(seed: int) -> Problem:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_every_move_on_the_sine_is_that_of_lstsq_per_candidate(seed: int) -> None:
-    _, _, loss, count, status, indices, sides, losses = to_the_end(sine_problem(seed))
+    run = to_the_end(sine_problem(seed))
     expected_indices, expected_sides, expected_losses = reference_run(sine_problem(seed), MANY)
-    assert status == CONVERGED
-    assert count > 20
-    assert indices.tolist() == expected_indices
-    assert sides.tolist() == expected_sides
-    np.testing.assert_allclose(losses, expected_losses, rtol=1e-10)
-    assert loss == losses[-1]
+    assert run.status == CONVERGED
+    assert run.made > 20
+    assert run.neurons.tolist() == expected_indices
+    assert run.sides.tolist() == expected_sides
+    np.testing.assert_allclose(run.losses, expected_losses, rtol=1e-10)
+    assert run.loss == run.losses[-1]
+    knots = sine_problem(seed)[0].copy()
+    knots[run.neurons] = run.places  # of several moves of a knot the last
+    np.testing.assert_array_equal(knots, run.knots)
 
 
 def test_the_first_moves_on_the_discontinuous_curve_are_those_of_lstsq() -> None:
     problem = discontinuous_problem(0)
-    _, _, _, _, _, indices, sides, losses = run_windowed(*problem, 0, MARGIN, 2, 2)
+    run = run_windowed(*problem, 0, MARGIN, 2, 2)
     expected = reference_run(problem, 2, spanning_loss)
-    assert (indices.tolist(), sides.tolist()) == expected[:2]
-    np.testing.assert_allclose(losses, expected[2], rtol=1e-9)
+    assert (run.neurons.tolist(), run.sides.tolist()) == expected[:2]
+    np.testing.assert_allclose(run.losses, expected[2], rtol=1e-9)
 
 
 @pytest.mark.slow
 def test_fifty_moves_on_the_discontinuous_curve_are_those_of_lstsq() -> None:
     problem = discontinuous_problem(0)
-    _, _, _, _, _, indices, sides, losses = run_windowed(*problem, 0, MARGIN, 50, 50)
+    run = run_windowed(*problem, 0, MARGIN, 50, 50)
     expected = reference_run(problem, 50, lstsq_loss)
-    assert (indices.tolist(), sides.tolist()) == expected[:2]
-    np.testing.assert_allclose(losses, expected[2], rtol=1e-9)
+    assert (run.neurons.tolist(), run.sides.tolist()) == expected[:2]
+    np.testing.assert_allclose(run.losses, expected[2], rtol=1e-9)
 
 
 @pytest.mark.parametrize("free_left", [0, 1])
 def test_full_and_windowed_agree_to_the_last_bit(free_left: int) -> None:
     for problem in [sine_problem(7), discontinuous_problem(1), discontinuous_problem(2)]:
         full = run_full(*problem, free_left, MARGIN, MANY, MANY)
-        assert full[4] == CONVERGED
+        assert full.status == CONVERGED
         assert_identical(full, to_the_end(problem, free_left))
     for seed in range(40):
         problem = random_curve(seed)
@@ -88,7 +91,7 @@ def test_full_and_windowed_agree_to_the_last_bit(free_left: int) -> None:
 
 def test_a_run_to_the_end_on_the_discontinuous_curve() -> None:
     problem = discontinuous_problem(0)
-    knots, initial, loss, count, status, _, _, _ = to_the_end(problem)
+    knots, initial, loss, count, status = to_the_end(problem)[:5]
     x, y = problem[1:3]
     assert status == CONVERGED
     assert initial == pytest.approx(lstsq_loss(np.maximum(x[:, None] - problem[0], 0.0), y), rel=1e-9)
@@ -105,11 +108,11 @@ def test_a_run_in_pieces_is_the_run() -> None:
     knots, pieces, status = problem[0], [], PAUSED
     while status == PAUSED:
         piece = run_windowed(knots, *problem[1:], 0, MARGIN, 37, 37)
-        knots, status = piece[0], piece[4]
+        knots, status = piece.knots, piece.status
         pieces.append(piece)
-    np.testing.assert_array_equal(knots, whole[0])
-    assert sum(piece[3] for piece in pieces) == whole[3]
-    for column in (5, 6, 7):
+    np.testing.assert_array_equal(knots, whole.knots)
+    assert sum(piece.made for piece in pieces) == whole.made
+    for column in range(5, 9):
         np.testing.assert_array_equal(np.concatenate([p[column] for p in pieces]), whole[column])
 
 
@@ -120,7 +123,7 @@ def test_the_record_ends_at_its_capacity() -> None:
     assert_identical(long[:5], short[:5])
     assert_identical(tuple(a[:5] for a in long[5:]), short[5:])
     paused = run_windowed(*problem, 0, MARGIN, 4, 100)
-    assert (paused[3], paused[4], paused[7].size) == (4, PAUSED, 4)
+    assert (paused.made, paused.status, paused.losses.size) == (4, PAUSED, 4)
     np.testing.assert_array_equal(problem[0], before)
 
 
@@ -134,7 +137,7 @@ def test_equal_losses_go_to_the_first_candidate() -> None:
         losses = candidates(knots, x, y, w, 1, MARGIN)[3]
         np.testing.assert_allclose(losses, losses[::-1], rtol=1e-13)
         reversed_by_rounding += int(np.argmin(losses) >= 2)
-        indices = run_windowed(knots, x, y, w, 1, MARGIN, 1, 1)[5]
+        indices = run_windowed(knots, x, y, w, 1, MARGIN, 1, 1).neurons
         assert indices.tolist() in ([0], [])
         moved += indices.size
     assert moved > 10
@@ -150,30 +153,28 @@ def test_noise_of_rounding_is_not_chased() -> None:
         middles = 0.5 * (x[1:] + x[:-1])
         knots = np.sort(rng.choice(middles, 8, replace=False))
         y = np.maximum(x[:, None] - knots[::2], 0.0) @ rng.normal(size=4)
-        _, initial, loss, _, status, _, _, losses = run_windowed(
-            knots, x, y, np.ones(200), 0, MARGIN, MANY, MANY
-        )
-        assert loss <= initial < 1e-26
-        assert (np.diff(losses) < 0.0).all()
-        statuses.add(status)
+        run = run_windowed(knots, x, y, np.ones(200), 0, MARGIN, MANY, MANY)
+        assert run.loss <= run.initial < 1e-26
+        assert (np.diff(run.losses) < 0.0).all()
+        statuses.add(run.status)
     assert statuses == {CONVERGED, ROUNDING}
 
 
 def test_without_live_knots_there_is_nothing_to_do() -> None:
     x = np.array([0.0, 1.0, 2.0])
     for knots in (np.empty(0), np.array([2.0, 3.0])):
-        final, initial, loss, count, status, _, _, _ = run_windowed(
-            knots, x, x, np.ones(3), 0, MARGIN, MANY, MANY
-        )
-        np.testing.assert_array_equal(final, knots)
-        assert (initial, loss, count, status) == (5.0, 5.0, 0, CONVERGED)
+        run = run_windowed(knots, x, x, np.ones(3), 0, MARGIN, MANY, MANY)
+        np.testing.assert_array_equal(run.knots, knots)
+        assert run[1:5] == (5.0, 5.0, 0, CONVERGED)
 
 
 @given(seed=st.integers(0, 10**6), free_left=st.integers(0, 1))
 @settings(deadline=None, derandomize=True, max_examples=100)
 def test_losses_fall_to_a_local_optimum(seed: int, free_left: int) -> None:
     problem = random_curve(seed)
-    knots, initial, loss, count, status, _, _, losses = to_the_end(problem, free_left)
+    run = to_the_end(problem, free_left)
+    knots, initial, loss, count, status = run[:5]
+    losses = run.losses
     scale = float((problem[3] * problem[2] ** 2).sum())
     assert (np.diff(np.r_[initial, losses]) < 0.0).all()
     assert (np.diff(knots) > 0.0).all()
@@ -197,9 +198,9 @@ def test_moves_know_no_origin_and_no_unit(seed: int, free_left: int, shift: int,
     margin, unit = 2.0**-27, 2.0**power
     first = run_windowed(knots, x, y, w, free_left, margin, MANY, MANY)
     scaled = run_windowed(knots * unit, x * unit, y, w, free_left, margin * unit, MANY, MANY)
-    assert_identical((first[0] * unit, *first[1:]), scaled)
+    assert_identical(first._replace(knots=first.knots * unit, places=first.places * unit), scaled)
     moved = run_windowed(knots + shift, x + shift, y, w, free_left, margin, 5, 5)
-    ours, theirs = ([*zip(run[5][:5], run[6][:5], strict=True)] for run in (moved, first))
+    ours, theirs = ([*zip(run.neurons[:5], run.sides[:5], strict=True)] for run in (moved, first))
     # Two moves may be equally good; then rounding decides, and with it the shift.
     same = next((k for k, (one, two) in enumerate(zip(ours, theirs, strict=False)) if one != two), 5)
-    np.testing.assert_allclose(moved[7][: same + 1], first[7][:5][: same + 1], rtol=1e-9)
+    np.testing.assert_allclose(moved.losses[: same + 1], first.losses[:5][: same + 1], rtol=1e-9)

@@ -1,7 +1,5 @@
 """Runs of the knot-flow kernel with defaults, and an independent smooth flow to compare them with."""
 
-from typing import NamedTuple
-
 import numpy as np
 from scipy.integrate import solve_ivp
 from scipy.interpolate import BarycentricInterpolator
@@ -12,19 +10,14 @@ from shallowflow.kernels.knots.step import NODES
 from tests.kernels.knots.knot_reference import FloatArray, IntArray, Stage
 
 
-class Run(NamedTuple):
-    status: int
-    t: float
-    h: float
-    knots: FloatArray
-    outer: FloatArray
-    pinned: IntArray
-    times: FloatArray
-    losses: FloatArray
-    nodes: FloatArray
-    event_times: FloatArray
-    events: IntArray
-    counts: IntArray
+class Run:
+    """A result, with the state at its end as attributes."""
+
+    def __init__(self, result: kf.FlowResult) -> None:
+        self.status, _, self.times, self.losses, self.nodes, self.event_times, self.events, self.counts = (
+            result
+        )
+        self.knots, self.outer, self.held, self.t, self.h = result.state
 
     def state_at(self, t: float) -> FloatArray:
         """Knots and outer weights at time t, from the stored interpolants."""
@@ -42,7 +35,7 @@ def run(
     *,
     rates: tuple[float, float] = (1.0, 1.0),
     tolerance: float = 1e-10,
-    pinned: IntArray | None = None,
+    held: IntArray | None = None,
     t: float = 0.0,
     h: float = 0.0,
     stop: float = 0.0,
@@ -51,27 +44,9 @@ def run(
     ridge_side: int = 1,
     keep: bool = False,
 ) -> Run:
-    starts, tree = summarize(x, y)
-    held = np.full(knots.size, -1) if pinned is None else pinned
-    return Run(
-        *kf.integrate(
-            knots,
-            outer,
-            held,
-            starts,
-            tree,
-            rates,
-            t,
-            until,
-            h,
-            (tolerance, tolerance),
-            stop,
-            steps,
-            events,
-            ridge_side,
-            keep,
-        )
-    )
+    state = kf.FlowState(knots, outer, np.full(knots.size, -1) if held is None else held, t, h)
+    options = kf.Options(rates, (tolerance, tolerance), stop, steps, events, ridge_side, keep)
+    return Run(kf.integrate(state, summarize(x, y), until, options))
 
 
 def curve(task: str, seed: int) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:

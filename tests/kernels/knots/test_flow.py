@@ -77,8 +77,8 @@ def test_loss_never_rises_and_the_state_is_consistent(
     assert (np.diff(got.losses) <= tolerance * got.losses[0]).all()
     residual = np.maximum(stage.x[:, None] - got.knots, 0) @ got.outer - stage.y
     assert got.losses[-1] == pytest.approx(0.5 * (residual**2).sum(), rel=1e-9, abs=1e-14)
-    for neuron in np.flatnonzero(got.pinned >= 0):
-        assert got.knots[neuron] == stage.x[got.pinned[neuron]]
+    for neuron in np.flatnonzero(got.held >= 0):
+        assert got.knots[neuron] == stage.x[got.held[neuron]]
     dead = stage.knots >= stage.x[-1]
     np.testing.assert_array_equal(got.knots[dead], stage.knots[dead])
     np.testing.assert_array_equal(got.outer[dead], stage.outer[dead])
@@ -100,7 +100,7 @@ def test_wide_network_trains_to_a_stationary_point_without_lock_up(tolerance: fl
     residual = (active * (x[:, None] - got.knots)) @ got.outer - y
     right = got.outer * (residual @ active)
     left = got.outer * (residual @ (x[:, None] >= got.knots))
-    held = got.pinned >= 0
+    held = got.held >= 0
     assert np.abs(right[~held & active.any(axis=0)]).max() < 2e-6
     assert (left[held] > -2e-6).all()
     assert (right[held] < 2e-6).all()
@@ -123,7 +123,7 @@ def test_run_can_be_cut_into_pieces_anywhere() -> None:
             rates=rates,
             tolerance=1e-8,
             steps=7,
-            pinned=piece.pinned,
+            held=piece.held,
             t=piece.t,
             h=piece.h,
         )
@@ -134,7 +134,7 @@ def test_run_can_be_cut_into_pieces_anywhere() -> None:
     np.testing.assert_array_equal(np.concatenate(times), whole.times)
     np.testing.assert_array_equal(piece.knots, whole.knots)
     np.testing.assert_array_equal(piece.outer, whole.outer)
-    np.testing.assert_array_equal(piece.pinned, whole.pinned)
+    np.testing.assert_array_equal(piece.held, whole.held)
 
 
 def test_order_of_the_neurons_does_not_matter() -> None:

@@ -65,7 +65,7 @@ def test_knot_stops_for_ever_where_both_sides_push_it_back() -> None:
     assert got.events.tolist() == [[kv.PIN, 0, 0]]
     assert got.event_times[0] == pytest.approx(np.log(5) / 2, abs=1e-10)
     assert got.knots[0] == 1.0
-    assert got.pinned.tolist() == [0]
+    assert got.held.tolist() == [0]
 
 
 def test_neuron_that_passes_the_last_point_is_dead_and_frozen() -> None:
@@ -86,7 +86,7 @@ def test_held_knot_slides_and_is_released_when_the_force_turns() -> None:
     x, y = np.array([0.0, 1.0, 2.0]), np.array([-10.0, 1.0, 4.0])
     release = np.log(6) / 5
     knots, outer = np.array([0.0]), np.array([1.0])
-    got = run(x, y, knots, outer, 0.6, pinned=np.array([0]), keep=True)
+    got = run(x, y, knots, outer, 0.6, held=np.array([0]), keep=True)
     assert got.events.tolist() == [[kv.RELEASE_RIGHT, 0, 0]]
     assert release <= got.event_times[0] < release + 1e-5
     for t in (0.1, 0.2, 0.35):

@@ -7,7 +7,10 @@ from hypothesis import strategies as st
 from numpy.polynomial import Polynomial
 from scipy.special import comb
 
-from shallowflow.kernels.knots.step import NEVER, NODES, RETURNING, exit_fraction, first_passage
+from shallowflow.kernels.knots.stage import Stage
+from shallowflow.kernels.knots.step import NEVER, NODES, RETURNING
+from shallowflow.kernels.knots.stiff_step import new_trial
+from tests.kernels.knots.knot_entries import exit_fraction, first_passage
 from tests.kernels.knots.knot_reference import FloatArray, IntArray
 
 S = Polynomial([0.0, 1.0])
@@ -30,7 +33,7 @@ def test_first_passage_is_the_smallest_root(
     # Levels between the integers, so that the polynomial does not touch them.
     height = level + 0.382
     points = np.array(control, dtype=float)
-    got = first_passage(points, sign, height, limit)
+    got = first_passage(points, sign, height, limit, np.empty((64, 7)))
     polynomial = sign * bernstein(points) - height
     roots = polynomial.roots()
     inside = np.sort(roots.real[(np.abs(roots.imag) < 1e-9) & (roots.real >= 0) & (roots.real <= 1)])
@@ -46,11 +49,12 @@ def exit_of(path: Polynomial, *, ends_only: bool = False, patient: bool = False,
     start, end = path(0.0), path(1.0)
     bend = (path - (start + (end - start) * S)) // (S * (1 - S))
     k = np.pad(bend.coef, (0, 3 - bend.coef.size))
-    state, new, dense = np.array([[start], [0.0]]), np.array([[end], [0.0]]), np.zeros((3, 2, 1))
-    dense[:, 0, 0] = k
+    state, trial = np.array([[start], [0.0]]), new_trial(1)
+    trial.end[:, 0] = end, 0.0
+    trial.dense[:, 0, 0] = k
     layout: IntArray = np.array([[gap], [-1], [0]])
-    places = np.array([0.0, 1.0, 2.0])
-    return float(exit_fraction(state, new, dense, layout, 1, places, (1e-6, 1e-6), ends_only, patient))
+    stage = Stage(layout, np.empty((6, 2)), 1, (1.0, 1.0), np.empty((6, 6)), np.array([0.0, 1.0, 2.0]))
+    return float(exit_fraction(state, trial, stage, (1e-6, 1e-6), ends_only, patient))
 
 
 def test_exit_is_located_half_a_window_beyond_the_point() -> None:

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from shallowflow.kernels.knots.stage import velocity
-from shallowflow.kernels.knots.stiff_step import factorize, solve
+from tests.kernels.knots.knot_entries import factorize, solve, velocity
 from tests.kernels.knots.knot_layouts import kernel_arrays
 from tests.kernels.knots.knot_reference import FloatArray, Stage
 
@@ -20,14 +19,14 @@ def moving(stage: Stage) -> FloatArray:
 def riccati(stage: Stage, kappa: float, right: FloatArray, seed: int = 0) -> FloatArray | None:
     """u with (κ I − J) u = right in the caller's order, or None if not positive definite."""
     width = stage.knots.size
-    state, layout, blocks, live, _, order = kernel_arrays(stage, seed)
+    state, arranged, order = kernel_arrays(stage, seed, RATES)
     sums, factors = np.zeros((2, width)), np.zeros((width, 11))
-    velocity(state, layout, blocks, live, RATES, sums, np.zeros((2, width)))
+    velocity(state, arranged, sums, np.zeros((2, width)))
     diagonal = (kappa / RATES[0], kappa / RATES[1])
-    if not factorize(state, layout, blocks, live, sums[0], diagonal, factors):
+    if not factorize(state, arranged, sums[0], diagonal, factors):
         return None
     columns = np.ascontiguousarray(right.reshape(2, width)[:, order])
-    solve(state, blocks, live, RATES, factors, columns)
+    solve(state, arranged, factors, columns)
     solution = np.empty((2, width))
     solution[:, order] = columns
     return solution.ravel()
@@ -61,18 +60,18 @@ def test_solution_equals_dense_solve_however_long_the_step(kappa: float) -> None
 
 @pytest.mark.parametrize("kappa", [30.0, 3.0])
 def test_factorization_knows_whether_the_matrix_is_positive_definite(kappa: float) -> None:
-    verdicts = []
+    definite = []
     for stage in random_stages(fitted=False):
         move = moving(stage)
         rates = np.repeat(RATES, stage.knots.size)
         matrix = (np.diag(kappa / rates) + stage.hessian())[np.ix_(move, move)]
         got = riccati(stage, kappa, np.ones(rates.size) * move)
-        verdicts.append(got is not None)
-        assert verdicts[-1] == (np.linalg.eigvalsh(matrix)[0] > 0)
+        definite.append(got is not None)
+        assert definite[-1] == (np.linalg.eigvalsh(matrix)[0] > 0)
         if got is not None:
             want = np.linalg.solve(matrix, (move / rates)[move])
             np.testing.assert_allclose(got[move], want, rtol=0, atol=1e-12 * np.abs(want).max())
-    assert 3 <= sum(verdicts) <= len(verdicts) - 3
+    assert 3 <= sum(definite) <= len(definite) - 3
 
 
 def test_solution_inverts_the_finite_difference_jacobian() -> None:
@@ -81,10 +80,10 @@ def test_solution_inverts_the_finite_difference_jacobian() -> None:
     theta, eps = np.concatenate([stage.knots, stage.outer]), 1e-6
 
     def kernel_velocity(point: FloatArray) -> FloatArray:
-        _, layout, blocks, live, _, order = kernel_arrays(stage)
+        _, arranged, order = kernel_arrays(stage, 0, RATES)
         rate, out = np.zeros((2, width)), np.zeros((2, width))
         shifted = np.ascontiguousarray(point.reshape(2, width)[:, order])
-        velocity(shifted, layout, blocks, live, RATES, np.zeros((2, width)), rate)
+        velocity(shifted, arranged, np.zeros((2, width)), rate)
         out[:, order] = rate
         return out.ravel()
 

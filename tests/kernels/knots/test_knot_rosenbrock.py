@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from shallowflow.kernels.knots.stage import velocity
 from shallowflow.kernels.knots.step import NODES
 from shallowflow.kernels.knots.stiff_step import (
     COUPLING,
@@ -10,11 +9,10 @@ from shallowflow.kernels.knots.stiff_step import (
     GAMMA,
     STAGE_WEIGHTS,
     STAGES,
-    attempt_step,
-    dense_coefficients,
-    error_norm,
-    interpolate,
+    Start,
+    new_trial,
 )
+from tests.kernels.knots.knot_entries import attempt_step, error_norm, interpolate, set_interpolant, velocity
 from tests.kernels.knots.knot_layouts import kernel_arrays
 from tests.kernels.knots.knot_reference import Stage
 
@@ -22,11 +20,11 @@ from tests.kernels.knots.knot_reference import Stage
 def test_step_error_and_interpolant_equal_the_matrix_form() -> None:
     stage = Stage.random(11, 14, 90, held=0.2)
     width, rates, h, tolerances = 14, (0.02, 0.05), 0.3, (1e-3, 1e-4)
-    state, layout, blocks, live, _, order = kernel_arrays(stage)
-    rate, sums, new = np.zeros((2, width)), np.zeros((2, width)), np.zeros((2, width))
-    velocity(state, layout, blocks, live, rates, sums, rate)
-    stages, factors, force = np.zeros((STAGES, 2, width)), np.zeros((width, 11)), sums[0].copy()
-    assert attempt_step(state, rate, force, layout, blocks, live, rates, h, factors, stages, new, sums)
+    state, arranged, order = kernel_arrays(stage, 0, rates)
+    rate, sums, live = np.zeros((2, width)), np.zeros((2, width)), arranged.live
+    velocity(state, arranged, sums, rate)
+    trial = new_trial(width)
+    assert attempt_step(Start(state, rate, sums[0]), arranged, h, trial)
 
     scale = np.repeat(rates, width)
     start = np.concatenate([stage.knots, stage.outer])
@@ -41,15 +39,15 @@ def test_step_error_and_interpolant_equal_the_matrix_form() -> None:
     end = inner + u[-1]
 
     alive = order[:live]
-    np.testing.assert_allclose(new[:, :live], end.reshape(2, width)[:, alive], atol=1e-12)
+    np.testing.assert_allclose(trial.end[:, :live], end.reshape(2, width)[:, alive], atol=1e-12)
     columns = np.concatenate([alive, width + alive])
     ratio = (u[-1] / (1e-4 + 1e-3 * np.maximum(np.abs(start), np.abs(end))))[columns]
-    assert abs(error_norm(state, new, stages, live, tolerances) - np.sqrt(np.mean(ratio**2))) < 1e-10
-    dense, between = np.zeros((3, 2, width)), np.zeros((2, width))
-    dense_coefficients(stages, live, dense)
+    assert abs(error_norm(state, trial, live, tolerances) - np.sqrt(np.mean(ratio**2))) < 1e-10
+    between = np.zeros((2, width))
+    set_interpolant(trial, live)
     k = DENSE_WEIGHTS @ u
     for s in NODES:
-        interpolate(state, new, dense, live, s, between)
+        interpolate(state, trial, live, s, between)
         want = (1 - s) * start + s * (end + (1 - s) * (k[0] + s * (k[1] + s * k[2])))
         np.testing.assert_allclose(between[:, :live], want.reshape(2, width)[:, alive], atol=1e-11)
 
@@ -60,15 +58,11 @@ def test_step_over_an_unstable_direction_is_refused() -> None:
     y = np.array([2.0, -1.0])
     none = np.array([-1])
     stage = Stage(x, y, np.array([0.0]), np.array([0.0]), none, np.ones((2, 1), bool))
-    state, layout, blocks, live, _, _ = kernel_arrays(stage)
-    rate, sums, new = np.zeros((2, 1)), np.zeros((2, 1)), np.zeros((2, 1))
-    velocity(state, layout, blocks, live, (1.0, 1.0), sums, rate)
+    state, arranged, _ = kernel_arrays(stage)
+    rate, sums = np.zeros((2, 1)), np.zeros((2, 1))
+    velocity(state, arranged, sums, rate)
     assert not rate.any()
-    force, stages, factors = sums[0].copy(), np.zeros((STAGES, 2, 1)), np.zeros((1, 11))
     growth = -np.linalg.eigvalsh(stage.hessian())[0]
     for multiple, accepted in ((0.99, True), (1.01, False)):
         h = multiple / (GAMMA * growth)
-        got = attempt_step(
-            state, rate, force, layout, blocks, live, (1.0, 1.0), h, factors, stages, new, sums
-        )
-        assert got == accepted
+        assert attempt_step(Start(state, rate, sums[0]), arranged, h, new_trial(1)) == accepted

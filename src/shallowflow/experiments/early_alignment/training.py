@@ -147,7 +147,7 @@ def train(
 ) -> Trajectory:
     """Descend as the parameters say; keep networks at `times` and at `frames` geometric ones."""
     step, steps = parameters["step"], parameters["steps"]
-    moments = np.array([0.0, *times, *_geometric(step, step * steps, frames)])
+    moments = np.array([0.0, *times, *geometric(step * steps, frames)])
     record = Record.at(np.unique(np.rint(moments / step)) * step, max_bytes=MEMORY)
     return gradient_descent(
         network,
@@ -160,8 +160,9 @@ def train(
     )
 
 
-def _geometric(step: float, until: float, frames: int) -> Floats:
-    return np.geomspace(max(0.2, step), until, frames) if frames else np.zeros(0)
+def geometric(until: float, frames: int) -> Floats:
+    """Return the times of `frames` frames of an animation."""
+    return np.geomspace(0.2, until, frames) if frames else np.zeros(0)
 
 
 def network_at(trajectory: Trajectory, time: float) -> ReLUNetwork:
@@ -216,7 +217,7 @@ def loss_panel(trajectory: Trajectory, stages: Mapping[str, float]) -> Panel:
     """Return the training loss over time, with the stages marked."""
     return Panel(
         (Series(trajectory.times[1:], trajectory.losses[1:], "loss"),),
-        x_label="time (step × iterations)",
+        x_label="time",
         y_label="½ mean squared error",
         x_scale="log",
         marks=tuple((time, stage) for stage, time in stages.items() if time > 0),

@@ -12,10 +12,10 @@ from shallowflow.arrays import Floats
 from shallowflow.data import Dataset
 from shallowflow.data.generators import CURVES, curve
 from shallowflow.dynamics.anls import active_neuron_least_squares
-from shallowflow.dynamics.anls.candidates import candidates
 from shallowflow.experiments.experiment import Claim, Experiment, Findings, Progress
 from shallowflow.experiments.figure import Figure, Panel, Series
 from shallowflow.landscape import blocks, fully_trained, stationarity
+from shallowflow.landscape.plateau.moves import candidates
 from shallowflow.models import KnotNetwork, SquareLoss, initialize
 
 POINTS = tuple(float(k) for k in range(10))

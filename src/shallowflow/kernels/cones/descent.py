@@ -46,6 +46,7 @@ from shallowflow.kernels.cones.geometry import (
     first_cone,
     new_forces,
     set_forces,
+    total_error,
 )
 from shallowflow.kernels.cones.groups import (
     COOLING_PERIOD,
@@ -73,8 +74,6 @@ from shallowflow.kernels.cones.groups import (
     take_all,
     vacate,
 )
-from shallowflow.kernels.cones.releases import slides_in, step_sliding
-from shallowflow.kernels.cones.sliding import Sliding, add_sliding_moments, on_ray, slider_now
 from shallowflow.kernels.shared.compilation import INTERNAL, LEAN, Signed
 
 State = tuple[tuple[Neurons, Cones, Heaps], Hot, Forces, Ints]
@@ -125,14 +124,12 @@ def _distribute(state: State, walls: Walls, samples: Samples, slope: float, loss
     counters[STRAYS] = sum_strays(hot, counters[HOT_NEURONS], samples, slope, work.strays)
 
 
-def neurons_now(state: State, walls: Walls, sliding: Sliding | None = None) -> Floats:
+def neurons_now(state: State) -> Floats:
     """Return (w, a) of all neurons in the caller's order, (m, 3)."""
     groups, hot, _, counters = state
     neurons, cones, _ = groups
     now = neurons.theta.copy()
     _write_cones(neurons.theta, neurons.heap, cones.propagators, now)
-    if sliding is not None:
-        _write_sliders(neurons.theta, neurons.heap, sliding, walls, now)
     ones = slice(counters[HOT_NEURONS])
     now[hot.neuron[ones]] = hot.theta[ones]
     return now
@@ -148,17 +145,6 @@ def _write_cones(theta: Floats, heaps: Indices, propagators: Floats, now: Floats
 
 
 @njit(cache=True, **LEAN)
-def _write_sliders(theta: Floats, heaps: Indices, sliding: Sliding, walls: Walls, now: Floats) -> None:
-    """Set `now` to the present value of all neurons that slide."""
-    sliders = 2 * (walls.owners.size - 1)
-    for j in range(heaps.size):
-        group = Signed(heaps[j]) - sliders
-        if 0 <= group < sliders:
-            omega, now[j, 2] = slider_now(theta[j], group, sliding)
-            now[j, 0], now[j, 1] = on_ray(group // 2, omega, 0.0, walls)
-
-
-@njit(cache=True, **LEAN)
 def advance(
     state: State,
     walls: Walls,
@@ -166,19 +152,15 @@ def advance(
     slope: float,
     loss: Loss,
     steps: int,
-    sliding: Sliding | None = None,
 ) -> int:
     """Make up to `steps` steps in place; return how many could be made with finite forces.
 
     loss: `SQUARE` or `LOGISTIC`, the output factor c, and step × c × weight of the loss (1/n for a mean).
-    With `sliding`, neurons slide along attracting walls in groups (`cone_sliding`).
     """
     groups, hot, work, counters = state
     needs, todo = groups[1].needs, groups[1].todo
     for done in range(steps):
         _sum_moments(groups[1], hot, work, counters[OCCUPIED])
-        if sliding is not None:
-            add_sliding_moments(work.moments, walls, sliding)
         if not set_forces(work, samples, slope, loss):
             return done
         counters[STEPS] += 1
@@ -189,12 +171,8 @@ def advance(
             )
             counters[CROSSINGS] += crossings
             counters[STRAYS] = max(counters[STRAYS], strays)
-        if sliding is not None:
-            counters[OCCUPIED] = step_sliding(
-                groups, sliding, work.forces, walls, counters[STEPS], counters[OCCUPIED]
-            )
         for i in range(busy):
-            _look_after(todo[i], needs[todo[i]], state, walls, sliding)
+            _look_after(todo[i], needs[todo[i]], state, walls)
             needs[todo[i]] = QUIET_HEAPS
         if counters[HOT_NEURONS] > 0:
             if counters[STEPS] % COOLING_PERIOD == 0:
@@ -202,6 +180,18 @@ def advance(
             if counters[STRAYS] > 0:
                 counters[STRAYS] = sum_strays(hot, counters[HOT_NEURONS], samples, slope, work.strays)
     return steps
+
+
+@njit(cache=True, **LEAN)
+def loss_now(state: State, samples: Samples, slope: float, loss: Loss) -> float:
+    """Return the loss of the present state, without its weight and the points at the origin.
+
+    O(data points): no neuron is looked at, and only working memory is written that each step sets anew.
+    """
+    groups, hot, work, counters = state
+    _sum_moments(groups[1], hot, work, counters[OCCUPIED])
+    value: float = total_error(work, samples, slope, loss)
+    return value
 
 
 @njit(cache=True, **INTERNAL)
@@ -252,13 +242,13 @@ def _step_cones(cones: Cones, heaps: Heaps, forces: Floats, walls: Walls, occupi
 
 
 @njit(cache=True, **INTERNAL)
-def _look_after(cone: int, need: int, state: State, walls: Walls, sliding: Sliding | None) -> None:
+def _look_after(cone: int, need: int, state: State, walls: Walls) -> None:
     """Look at the neurons of a cone whose certificates ran out, or at all of them."""
     groups, _, work, counters = state
     neurons, cones, heaps = groups
     fresh = need == SYNC
     if fresh:
-        _look_at(cone, _take_synchronised(cone, groups, counters), fresh, state, walls, sliding)
+        _look_at(cone, _take_synchronised(cone, groups, counters), fresh, state, walls)
         return
     first, last = approaches(work.forces[cone], cone, walls)
     for heap in range(2 * cone, 2 * cone + 2):
@@ -276,7 +266,7 @@ def _look_after(cone: int, need: int, state: State, walls: Walls, sliding: Slidi
                 root = popped(root, heaps)
             cones.roots[heap] = root
             cones.sizes[heap] -= number
-        _look_at(cone, number, fresh, state, walls, sliding)
+        _look_at(cone, number, fresh, state, walls)
 
 
 @njit(cache=True, **INTERNAL)
@@ -296,9 +286,7 @@ def _take_synchronised(cone: int, groups: tuple[Neurons, Cones, Heaps], counters
 
 
 @njit(cache=True, **INTERNAL)
-def _look_at(
-    cone: int, number: int, fresh: bool, state: State, walls: Walls, sliding: Sliding | None
-) -> None:
+def _look_at(cone: int, number: int, fresh: bool, state: State, walls: Walls) -> None:
     """File the listed neurons, which were in this cone and are in no heap, where they belong now.
 
     fresh: the cone was emptied, and whoever is in it enters it anew with P = I.
@@ -317,7 +305,7 @@ def _look_at(
         if new != cone:
             if not fresh:
                 counters[OCCUPIED] = leave(j, cone, neurons, cones, counters[OCCUPIED])
-            if not _crosses(j, w0, w1, a, cone, new, state, walls, sliding):
+            if not _crosses(j, w0, w1, a, cone, new, state, walls):
                 continue
         counters[OCCUPIED] = enter(j, w0, w1, a, new, groups, work.forces, walls, counters[OCCUPIED])
 
@@ -332,19 +320,12 @@ def _crosses(
     new: int,
     state: State,
     walls: Walls,
-    sliding: Sliding | None,
 ) -> bool:
-    """Return whether neuron j, which left a cone, enters the new one; else it slides, or it comes and goes
-    and is among the hot ones now.
+    """Return whether neuron j, which left a cone, enters the new one; else it comes and goes and is
+    stepped individually from now on.
     """
-    groups, _, work, counters = state
+    groups, counters = state[0], state[3]
     counters[CROSSINGS] += 1
-    if (
-        sliding is not None
-        and new != STRAY
-        and slides_in(j, w0, w1, a, old, new, groups, sliding, work.forces, walls)
-    ):
-        return False
     last = groups[0].crossed[j]
     # Of two cones each is on both sides of the other: there, to cross again is to turn round.
     forwards = new == cone_beside(old, 1, walls) and not (old == 1 and walls.owners.size == 3)

@@ -33,7 +33,7 @@ differences: a cone that sees nothing has D = 0 exactly.
 from __future__ import annotations
 
 from itertools import pairwise
-from math import exp
+from math import exp, log, log1p
 from typing import NamedTuple
 
 import numpy as np
@@ -231,6 +231,36 @@ def pull(prediction: float, target: float, loss: int) -> float:
     margin = prediction * target
     small = exp(-abs(margin))
     return target * (small if margin > 0.0 else 1.0) / (1.0 + small)
+
+
+@njit(cache=True, **LEAN)
+def error(prediction: float, target: float, loss: int) -> float:
+    """Return the loss of one point, without the loss's weight."""
+    if loss == SQUARE:
+        return 0.5 * (prediction - target) ** 2
+    margin = prediction * target
+    return max(-margin, 0.0) + log1p(exp(-abs(margin)))
+
+
+def error_at_origin(inputs: Floats, targets: Floats, loss: int) -> float:
+    """Return Σ of `error` over the points at the origin, where every network of these is 0."""
+    there = targets[~np.any(inputs != 0, axis=1)]
+    return 0.5 * float(there @ there) if loss == SQUARE else len(there) * log(2.0)
+
+
+@njit(cache=True, **LEAN)
+def total_error(work: Forces, samples: Samples, slope: float, loss: tuple[int, float, float]) -> float:
+    """Return Σ_k of `error` from all β_c; only `half_turns` is written. The rest as in `set_forces`."""
+    total0, total1 = sum_half_turns(work.moments, work.half_turns)
+    share = 1.0 - slope
+    total = 0.0
+    for k in range(samples.walls.size):
+        wall = samples.walls[k]
+        seen0 = share * work.half_turns[wall, 0] + slope * total0
+        seen1 = share * work.half_turns[wall, 1] + slope * total1
+        seen = seen0 * samples.points[k, 0] + seen1 * samples.points[k, 1] + work.strays[k]
+        total += error(loss[1] * seen, samples.targets[k], loss[0])
+    return total
 
 
 @njit(cache=True, **LEAN)

@@ -63,7 +63,7 @@ class Table(NamedTuple):
 
 
 def points_off_origin(inputs: Floats, targets: Floats, slope: float) -> Points:
-    """Return the data as the kernels take them; points at the origin act on nobody and are left out."""
+    """Return the data as the kernels take them; points at the origin have no effect and are left out."""
     kept = np.any(inputs != 0, axis=1)
     inputs, targets = np.ascontiguousarray(inputs[kept]), np.array(targets[kept])
     numbers = np.random.default_rng(0).integers(-(2**63), 2**63 - 1, len(targets), dtype=np.int64)
@@ -146,7 +146,7 @@ def join(code: int, pattern: Signs, table: Table, points: Points) -> int:
 
 @njit(cache=True, **INTERNAL)
 def part(slot: int, table: Table) -> None:
-    """Count one neuron less; give the slot of a pattern that nobody has any more back."""
+    """Count one neuron less; give back the slot of a pattern that is no longer in use."""
     table.members[slot] -= 1
     if table.members[slot] > 0:
         return
@@ -196,3 +196,11 @@ def set_all_forces(table: Table, points: Points, loss: Loss) -> bool:
     for i in range(table.size[0]):
         set_force(table.used[i], table, points)
     return bool(np.isfinite(total))
+
+
+@njit(cache=True, **INTERNAL)
+def empty_moments(table: Table) -> None:
+    """Set all moments to zero."""
+    for i in range(table.size[0]):
+        for c in range(table.moments.shape[1]):
+            table.moments[table.used[i], c] = 0.0

@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 
 from shallowflow.arrays import Floats
-from shallowflow.kernels.shared.vectors import ONE, SCALE, SLOPE, ZERO
+from shallowflow.kernels.shared.losses import ONE, SCALE, SLOPE, ZERO
 
 BLOCK = 256
 """Samples per block: the residuals of a block and a row of Z stay in the first cache."""

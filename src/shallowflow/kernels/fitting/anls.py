@@ -43,6 +43,7 @@ result is that of one longer run, bit for bit.
 from __future__ import annotations
 
 from math import inf, isnan, nan
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -228,8 +229,23 @@ TIE = 1e-10
 LEAST_GAIN = 1e-12
 """A run ends when the best move lowers the loss by no more than this part of it."""
 
-Run = tuple[Floats, float, float, int, int, Ints, Ints, Floats]
-"""Knots, loss before and after, number of moves, status; recorded knot indices, sides and losses."""
+
+class Run(NamedTuple):
+    """Knots (n,) at the end, loss before and after, number of moves, status, and the recorded moves.
+
+    Of each recorded move: the knot, its side (−1 left, +1 right), where it lands, and the loss after it,
+    (recorded,) each.
+    """
+
+    knots: Floats
+    initial: float
+    loss: float
+    made: int
+    status: int
+    neurons: Ints
+    sides: Ints
+    places: Floats
+    losses: Floats
 
 
 @njit(cache=True)
@@ -311,7 +327,8 @@ def _run(
     refresh_gains(leaves, 0, n - 1, data, chain, free_left, margin)
     refresh_maxima(gains, 0, leaves.size - 1)
     capacity = min(capacity, max_iterations)
-    indices, sides, losses = np.empty(capacity, np.int64), np.empty(capacity, np.int64), np.empty(capacity)
+    indices, sides = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
+    places, losses = np.empty(capacity), np.empty(capacity)
     initial = loss = costs[1]
     iterations, status = 0, PAUSED
     while iterations < max_iterations:
@@ -333,13 +350,15 @@ def _run(
         refresh_gains(leaves, lo, hi, data, chain, free_left, margin)
         refresh_maxima(gains, 2 * lo, 2 * hi + 1)
         if iterations < capacity:
-            indices[iterations], sides[iterations], losses[iterations] = k, side, loss
+            indices[iterations], sides[iterations] = k, side
+            places[iterations], losses[iterations] = target, loss
         iterations += 1
     final = knots.copy()
     for k in range(n):
         final[k] = live[k]
     kept = min(iterations, capacity)
-    return final, initial, loss, iterations, status, indices[:kept], sides[:kept], losses[:kept]
+    moves = indices[:kept], sides[:kept]
+    return Run(final, initial, loss, iterations, status, *moves, places[:kept], losses[:kept])
 
 
 def run_full(
@@ -370,9 +389,7 @@ def run_windowed(
 
     Symbols: `knots` (n,) sorted; x strictly increasing, y, w > 0, each (m,); `free_left` as in `chain.fit`;
     `margin` as in `anls_moves.candidates`; at most `max_iterations` moves, the first `capacity` recorded.
-    Returns the knots (n,), the loss before and after, the number of moves, the status (0 paused at
-    `max_iterations`, 1 converged, 2 converged to rounding), and of the recorded moves the knot indices, the
-    sides (−1 left, +1 right) and the losses after each, each (recorded,). Losses are full weighted sums of
-    squares.
+    Status: 0 paused at `max_iterations`, 1 converged, 2 converged to rounding. Losses are full weighted sums
+    of squares.
     """
     return _run(knots, (x, y, w), free_left, margin, max_iterations, capacity, True)

@@ -1,9 +1,8 @@
-"""What happens to a knot on a data point: the differential inclusion, and the bookkeeping that follows from
-it.
+"""What happens to a knot on a data point: the differential inclusion, and the bookkeeping it requires.
 
 The velocity of a knot jumps where the knot meets a data point x_k, so the flow (3.1) of Ainsworth & Shin
 2020 [plateau] is understood as a Filippov solution. Let v_L, v_R be the knot's velocities just left and just
-right of x_k (``knot_stage.one_sided_velocities``):
+right of x_k (``stage.one_sided_velocities``):
 
 ===================  =============================================================================
 v_L ≥ 0, v_R > 0     the knot goes to the right
@@ -13,21 +12,22 @@ v_L < 0 < v_R        a ridge: leaving to either side is a solution; the caller's
 x_k the last datum   right of it nothing acts on the neuron: it is dead, and stays where it is
 ===================  =============================================================================
 
-Since f is continuous in every knot, the verdict on one knot does not depend on the sides of the others:
+Since f is continuous in every knot, the decision on one knot does not depend on the sides of the others:
 meetings at the same instant are decided together.
 
 A knot that arrives from one side has shown the sign of its velocity there, so the other side decides: cross
 or hold. The generic way onto a ridge is a held neuron whose outer weight changes its sign; the flow is
 two-valued there, and the event says so.
 
-A knot that leaves x_k is put onto the neighbouring floating-point number, so that knots and pins alone
-determine the state: what a caller gets back is enough to go on from.
+A knot that leaves x_k is put onto the neighbouring floating-point number, so that knots and what holds
+them alone determine the state: what a caller gets back is enough to go on from.
 """
 
 import numpy as np
 from numba import njit
 
-from shallowflow.kernels.knots.stage import FIRST, HELD, KNOT, NEURON, OUTER, FloatArray, IntArray
+from shallowflow.kernels.knots.stage import FIRST, HELD, KNOT, NEURON, FloatArray, IntArray, Stage
+from shallowflow.kernels.shared.compilation import INTERNAL
 
 CROSS_LEFT, CROSS_RIGHT, PIN, RELEASE_LEFT, RELEASE_RIGHT, DEATH, RIDGE_LEFT, RIDGE_RIGHT = range(8)
 NO_EVENT = -1
@@ -37,49 +37,7 @@ LEFT, HOLD, RIGHT = -1, 0, 1
 ABSENT, STAYING, LET_GO, PUT_THERE, FROM_LEFT, FROM_RIGHT = range(6)
 
 
-@njit(cache=True, error_model="numpy")
-def arrange(
-    knots: FloatArray,
-    outer: FloatArray,
-    pinned: IntArray,
-    starts: IntArray,
-    places: FloatArray,
-    state: FloatArray,
-    layout: IntArray,
-    arrivals: IntArray,
-) -> int:
-    """Fill ``state`` and ``layout`` (see ``knot_stage``) from the caller's arrays; returns how many neurons
-    live.
-
-    Their columns come first, not yet sorted. ``pinned`` (n,) is −1 or an index of sorted data,
-    ``places`` (·,) are the distinct x, ``starts`` (·,) their first indices. ``arrivals`` (n,) goes by the
-    caller's index.
-    """
-    live, dead = 0, knots.size
-    for neuron in range(knots.size):
-        knot, held = knots[neuron], -1
-        first = np.searchsorted(places, knot, side="right")
-        arrivals[neuron] = ABSENT
-        if pinned[neuron] >= 0:
-            held = np.searchsorted(starts, pinned[neuron], side="right") - 1
-            arrivals[neuron] = STAYING
-        elif 0 < first < places.size and places[first - 1] == knot:
-            held = first - 1
-            arrivals[neuron] = PUT_THERE
-        if held >= 0:
-            first, knot = held, places[held]
-        if first < places.size:
-            column = live
-            live += 1
-        else:
-            dead -= 1
-            column = dead
-        state[KNOT, column], state[OUTER, column] = knot, outer[neuron]
-        layout[FIRST, column], layout[HELD, column], layout[NEURON, column] = first, held, neuron
-    return live
-
-
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, **INTERNAL)
 def sort_layout(state: FloatArray, layout: IntArray, live: int) -> None:
     """Insertion sort of the first ``live`` columns by ``FIRST``: O(live) when few neurons changed places.
 
@@ -98,18 +56,16 @@ def sort_layout(state: FloatArray, layout: IntArray, live: int) -> None:
             j -= 1
 
 
-@njit(cache=True, error_model="numpy")
-def seat_arrivals(
-    state: FloatArray, layout: IntArray, live: int, places: FloatArray, let_go: int, arrivals: IntArray
-) -> bool:
+@njit(cache=True, **INTERNAL)
+def seat_arrivals(state: FloatArray, stage: Stage, let_go: int, arrivals: IntArray) -> bool:
     """Put every knot that has reached or passed the end of its gap onto that data point; returns if any has.
 
-    It is held there for the verdict. Never before it has reached it: a knot that follows a moving
+    It is held there until ``settle``. Never before it has reached it: a knot that follows a moving
     equilibrium would be pushed past it, and be let go at once. Knots that were held before stay, except that
     those on the location ``let_go`` may leave.
     """
-    found = False
-    for j in range(live):
+    layout, places, found = stage.layout, stage.places, False
+    for j in range(stage.live):
         neuron, place = layout[NEURON, j], layout[FIRST, j]
         if layout[HELD, j] >= 0:
             arrivals[neuron] = LET_GO if place == let_go else STAYING
@@ -128,10 +84,9 @@ def seat_arrivals(
     return found
 
 
-@njit(cache=True, error_model="numpy")
-def verdict(left: float, right: float, arrival: int, last: bool, ridge_side: int) -> tuple[int, int]:
-    """Side taken by a knot on a data point (``LEFT``, ``HOLD``, ``RIGHT``) and the kind of event, or
-    ``NO_EVENT``.
+@njit(cache=True, **INTERNAL)
+def decide(left: float, right: float, arrival: int, last: bool, ridge_side: int) -> tuple[int, int]:
+    """Side taken by a knot on a data point (``LEFT``, ``HOLD``, ``RIGHT``), and the event or ``NO_EVENT``.
 
     ``left``, ``right``: one-sided velocities; ``last``: is it the last location? A knot put there by the
     caller that leaves makes no event.
@@ -153,36 +108,33 @@ def verdict(left: float, right: float, arrival: int, last: bool, ridge_side: int
     return HOLD, NO_EVENT if arrival == LET_GO else PIN
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, **INTERNAL)
 def settle(
     state: FloatArray,
-    layout: IntArray,
-    live: int,
-    places: FloatArray,
+    stage: Stage,
     sides: FloatArray,
     arrivals: IntArray,
     ridge_side: int,
     events: IntArray,
-    recorded: IntArray,
-) -> tuple[int, bool]:
-    """Carry out the verdict on every knot that is on a data point.
+    recorded: int,
+) -> tuple[int, bool, int]:
+    """Decide on every knot that is on a data point: (neurons still alive, has any left?, events so far).
 
     ``sides`` (2, n): one-sided velocities. Events (kind, caller's neuron, location) go into ``events`` (·,
-    3) from row ``recorded[0]`` on, which counts them. Returns the number of neurons still alive and if any
-    knot left its data point; the columns then have to be sorted, over the old ``live`` so that the newly
-    dead go last.
+    3) from row ``recorded`` on. If a knot left its data point the columns have to be sorted, over the old
+    ``live`` so that the newly dead go last.
     """
+    layout, live, places = stage.layout, stage.live, stage.places
     alive, changed = live, False
     for j in range(live):
         place, neuron = layout[HELD, j], layout[NEURON, j]
         if place < 0:
             continue
         last = place == places.size - 1
-        side, kind = verdict(sides[0, j], sides[1, j], arrivals[neuron], last, ridge_side)
+        side, kind = decide(sides[0, j], sides[1, j], arrivals[neuron], last, ridge_side)
         if kind != NO_EVENT:
-            row = recorded[0]
-            events[row, 0], events[row, 1], events[row, 2] = kind, neuron, place
-            recorded[0] += 1
+            events[recorded, 0], events[recorded, 1], events[recorded, 2] = kind, neuron, place
+            recorded += 1
         if side == HOLD:
             continue
         changed = True
@@ -195,4 +147,4 @@ def settle(
                 alive -= 1
             else:
                 state[KNOT, j] = np.nextafter(places[place], np.inf)
-    return alive, changed
+    return alive, changed, recorded

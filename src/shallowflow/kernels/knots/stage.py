@@ -1,8 +1,15 @@
-"""Centred statistics of any run of sorted data points in O(log size), without cancellation.
+"""The smooth flow of a knot network inside one stage, in O(width) whatever the number of data points.
 
-Between two neighbouring knots a knot network f(x) = Σ_j c_j relu(x − b_j) is one straight line, so all that
-its training dynamics needs to know about the points in between (the set U_l of Ainsworth & Shin 2020
-[plateau], (3.2)) is six numbers, the *summary* of the block:
+Ainsworth & Shin 2020 [plateau], (3.1), with a rate per layer: for f(x) = Σ_j c_j relu(x − b_j), r_i = f(x_i)
+− y_i and L = ½ Σ r_i²,
+
+    b_j' = −rate_inner ∂L/∂b_j = rate_inner c_j G_j,      G_j = Σ_{x_i > b_j} r_i,
+    c_j' = −rate_outer ∂L/∂c_j = −rate_outer M_j,         M_j = Σ_{x_i > b_j} r_i (x_i − b_j).
+
+A *stage* is a time span in which no knot meets a data point. Neurons are listed by the first location they
+act on; the order of neurons between the same two locations is immaterial, no data lie between them. Block l
+holds the locations from that of neuron l to that of neuron l + 1 (the set U_l of (3.2)); f is one line on it,
+v_l + A_l (x − μ_l), and all that the dynamics needs to know about its points is six numbers, the *summary*:
 
 ===========  =================================================================
 ``COUNT``    u, the number of points
@@ -13,31 +20,9 @@ its training dynamics needs to know about the points in between (the set U_l of 
 ``SCATTER``  Q, the residual sum of squares of the block's regression line
 ===========  =================================================================
 
-For any line v + A (x − μ) the residuals r of the block then satisfy
-
     Σ r = u (v − ȳ),     Σ r (x − μ) = S (A − a),     Σ r² = u (v − ȳ)² + S (A − a)² + Q.
 
-Differences of prefix sums would lose these numbers, since a block is narrow beside its distance from the
-origin. So summaries are merged pairwise, in a segment tree. With w = u₁u₂/u, δ = μ₂ − μ₁, η = ȳ₂ − ȳ₁,
-
-    S = S₁ + S₂ + w δ²,     S a = S₁ a₁ + S₂ a₂ + w δ η,
-    Q = Q₁ + Q₂ + S₁ (a − a₁)² + S₂ (a − a₂)² + w (a δ − η)².
-
-Points with equal x form one *location*, a leaf of the tree: a knot meets all of them at once.
-
-The smooth flow of a knot network inside one stage, in O(width) whatever the number of data points.
-
-Ainsworth & Shin 2020 [plateau], (3.1), with a rate per layer: for f(x) = Σ_j c_j relu(x − b_j), r_i = f(x_i)
-− y_i and L = ½ Σ r_i²,
-
-    b_j' = −rate_inner ∂L/∂b_j = rate_inner c_j G_j,      G_j = Σ_{x_i > b_j} r_i,
-    c_j' = −rate_outer ∂L/∂c_j = −rate_outer M_j,         M_j = Σ_{x_i > b_j} r_i (x_i − b_j).
-
-A *stage* is a time span in which no knot meets a data point. Neurons are listed by the first location they
-act on; the order of neurons between the same two locations is immaterial, no data lie between them. Block l
-holds the locations from that of neuron l to that of neuron l + 1; f is one line on it, v_l + A_l (x − μ_l).
-With the summaries (u, μ, ȳ, S, a, Q) of ``knot_blocks`` the sweeps need differences of neighbouring
-positions only:
+So the sweeps need differences of neighbouring positions only:
 
     v_l = v_{l−1} + A_{l−1} (μ_l − μ_{l−1}) + c_l (μ_l − b_l),    A_l = A_{l−1} + c_l,
     W_l = W_{l+1} + G_{l+1} (μ_{l+1} − μ_l) + S_l (A_l − a_l),    G_l = G_{l+1} + u_l (v_l − ȳ_l),
@@ -45,33 +30,64 @@ positions only:
 
 An empty block has u = S = 0 and any centre; it is given the location at which it would start.
 
-Arrays shared by the knot-flow kernels (n = width; the first ``live`` columns take part, dead neurons follow
-them):
+**Summaries without cancellation.** Differences of prefix sums would lose these numbers, since a block is
+narrow beside its distance from the origin. So they are merged pairwise, in a segment tree, in O(log size) for
+any run of data. With w = u₁u₂/u, δ = μ₂ − μ₁, η = ȳ₂ − ȳ₁,
 
-``state`` (2, n)
-    rows ``KNOT``, ``OUTER``: b and c in stage order.
-``layout`` (3, n)
-    rows ``FIRST``: first location acted on; ``HELD``: location on which the knot is held, so that b does not
-    move, or −1; ``NEURON``: the caller's index of the neuron.
-``blocks`` (6, n + 1)
-    summaries of the blocks; the last column is U_0, the data on which no neuron acts.
-``tree`` (2·places, 6)
-    summaries of all locations, from ``knot_blocks.summarize``.
-``sums`` (2, n)
-    scratch; row 0 is G after a call of ``velocity``.
+    S = S₁ + S₂ + w δ²,     S a = S₁ a₁ + S₂ a₂ + w δ η,
+    Q = Q₁ + Q₂ + S₁ (a − a₁)² + S₂ (a − a₂)² + w (a δ − η)².
+
+Points with equal x form one *location*, a leaf of the tree: a knot meets all of them at once.
+
+``state`` (2, n) in all functions: rows ``KNOT``, ``OUTER``, that is b and c in stage order, the neurons that
+live first.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from shallowflow.kernels.shared.compilation import INTERNAL, LEAN
+
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
-COUNT, CENTRE, MEAN, SPREAD, SLOPE, SCATTER = 0, 1, 2, 3, 4, 5
+COUNT, CENTRE, MEAN, SPREAD, SLOPE, SCATTER = range(6)
+KNOT, OUTER = 0, 1
+FIRST, HELD, NEURON = 0, 1, 2
 
 
-@njit(cache=True, error_model="numpy")
+class Locations(NamedTuple):
+    """The data: index of the first of equal x (places,), tree of summaries (2·places, 6), the x (places,).
+
+    Row ``places + k`` of the tree summarizes location k, row i merges rows 2i and 2i + 1, row 0 is unused.
+    """
+
+    starts: IntArray
+    tree: FloatArray
+    places: FloatArray
+
+
+class Stage(NamedTuple):
+    """What the flow keeps fixed inside a stage.
+
+    ``layout`` (3, n): rows ``FIRST``, the first location acted on; ``HELD``, the location on which the knot
+    is held, so that b does not move, or −1; ``NEURON``, the caller's index. ``blocks`` (6, n + 1): summaries
+    of the blocks, the last column U_0, on which no neuron acts. ``live``: so many neurons take part; the dead
+    follow them. ``rates``: of the inner and the outer layer.
+    """
+
+    layout: IntArray
+    blocks: FloatArray
+    live: int
+    rates: tuple[float, float]
+    tree: FloatArray
+    places: FloatArray
+
+
+@njit(cache=True, **INTERNAL)
 def absorb(summary: FloatArray, other: FloatArray) -> None:
     """Merge the summary ``other`` (6,) into ``summary`` (6,) in place (formulas in the module docstring)."""
     if other[COUNT] == 0.0:
@@ -102,36 +118,28 @@ def absorb(summary: FloatArray, other: FloatArray) -> None:
     summary[SLOPE] = slope
 
 
-@njit(cache=True, error_model="numpy")
-def summarize(x_sorted: FloatArray, y_sorted: FloatArray) -> tuple[IntArray, FloatArray]:
-    """Locations of the data and the segment tree of their summaries.
-
-    ``x_sorted`` (size,) non-decreasing, ``y_sorted`` (size,) in the same order. Returns ``starts``
-    (places,), the index of the first data point of every distinct x, and ``tree`` (2·places, 6): row
-    ``places + k`` summarizes location k, row i merges rows 2i and 2i + 1, row 0 is unused (zero).
-    """
-    size = x_sorted.size
-    places = 0
-    for i in range(size):
-        if i == 0 or x_sorted[i] != x_sorted[i - 1]:
-            places += 1
-    starts = np.empty(places, np.int64)
-    tree = np.zeros((2 * places, 6))
-    point = np.zeros(6)
-    place = -1
-    for i in range(size):
+@njit(cache=True, **LEAN)
+def _fill_tree(x_sorted: FloatArray, y_sorted: FloatArray, tree: FloatArray) -> None:
+    places, place, point = tree.shape[0] // 2, -1, tree[0]
+    for i in range(x_sorted.size):
         if i == 0 or x_sorted[i] != x_sorted[i - 1]:
             place += 1
-            starts[place] = i
         point[COUNT], point[CENTRE], point[MEAN] = 1.0, x_sorted[i], y_sorted[i]
         absorb(tree[places + place], point)
     for node in range(places - 1, 0, -1):
         absorb(tree[node], tree[2 * node])
         absorb(tree[node], tree[2 * node + 1])
-    return starts, tree
 
 
-@njit(cache=True, error_model="numpy")
+def summarize(x_sorted: FloatArray, y_sorted: FloatArray) -> Locations:
+    """Return the locations of the data (size,), sorted by x, and the segment tree of their summaries."""
+    starts = np.flatnonzero(np.diff(x_sorted, prepend=-np.inf))
+    tree = np.zeros((2 * starts.size, 6))
+    _fill_tree(x_sorted, y_sorted, tree)
+    return Locations(starts, tree, x_sorted[starts])
+
+
+@njit(cache=True, **INTERNAL)
 def block_statistics(tree: FloatArray, first: int, last: int, summary: FloatArray) -> None:
     """Write into ``summary`` (6,) the summary of the locations first ≤ k < last; an empty run gives zeros."""
     places = tree.shape[0] // 2
@@ -149,21 +157,16 @@ def block_statistics(tree: FloatArray, first: int, last: int, summary: FloatArra
         right >>= 1
 
 
-KNOT, OUTER = 0, 1
-FIRST, HELD, NEURON = 0, 1, 2
-
-
-@njit(cache=True, error_model="numpy")
-def summarize_blocks(
-    layout: IntArray, live: int, tree: FloatArray, spans: IntArray, blocks: FloatArray
-) -> None:
-    """Bring ``blocks`` up to date with ``layout``: O(live), plus O(log places) for every block that changed.
+@njit(cache=True, **INTERNAL)
+def summarize_blocks(stage: Stage, spans: IntArray) -> None:
+    """Bring the blocks up to date with the layout: O(live), plus O(log places) for every block that changed.
 
     ``spans`` (2, n + 1) remembers the first and last location of each column of ``blocks``; start it with −1.
     """
+    layout, blocks, live, tree = stage.layout, stage.blocks, stage.live, stage.tree
     places = tree.shape[0] // 2
     width = layout.shape[1]
-    summary = np.empty(6)
+    summary = tree[0]
     for column in range(live + 1):
         position = column if column < live else width
         if position < width:
@@ -181,17 +184,10 @@ def summarize_blocks(
             blocks[row, position] = summary[row]
 
 
-@njit(cache=True, error_model="numpy")
-def velocity(
-    state: FloatArray,
-    layout: IntArray,
-    blocks: FloatArray,
-    live: int,
-    rates: tuple[float, float],
-    sums: FloatArray,
-    out: FloatArray,
-) -> None:
+@njit(cache=True, **INTERNAL)
+def velocity(state: FloatArray, stage: Stage, sums: FloatArray, out: FloatArray) -> None:
     """Velocity (b', c') of (3.1) into ``out`` (2, n) and G into ``sums[0]``; held knots do not move."""
+    layout, blocks, live, rates = stage.layout, stage.blocks, stage.live, stage.rates
     slope, value, previous = 0.0, 0.0, blocks[CENTRE, 0]
     for j in range(live):
         centre, outer = blocks[CENTRE, j], state[OUTER, j]
@@ -211,9 +207,10 @@ def velocity(
         previous = centre
 
 
-@njit(cache=True, error_model="numpy")
-def stage_loss(state: FloatArray, blocks: FloatArray, live: int) -> float:
+@njit(cache=True, **INTERNAL)
+def stage_loss(state: FloatArray, stage: Stage) -> float:
     """L = ½ Σ r² from the block summaries: ½ Σ_l [u (v − ȳ)² + S (A − a)² + Q], with f = 0 on U_0."""
+    blocks, live = stage.blocks, stage.live
     head = blocks.shape[1] - 1
     total = blocks[COUNT, head] * blocks[MEAN, head] ** 2 + blocks[SCATTER, head]
     total += blocks[SPREAD, head] * blocks[SLOPE, head] ** 2
@@ -228,19 +225,9 @@ def stage_loss(state: FloatArray, blocks: FloatArray, live: int) -> float:
     return float(0.5 * total)
 
 
-@njit(cache=True, error_model="numpy")
-def one_sided_velocities(
-    state: FloatArray,
-    layout: IntArray,
-    blocks: FloatArray,
-    live: int,
-    rate_inner: float,
-    tree: FloatArray,
-    force: FloatArray,
-    out: FloatArray,
-) -> None:
-    """Velocities that a knot held on a location k would have just left and just right of it, into ``out``
-    (2, n).
+@njit(cache=True, **INTERNAL)
+def one_sided_velocities(state: FloatArray, stage: Stage, force: FloatArray, out: FloatArray) -> None:
+    """Velocities of a knot held on location k just left and just right of it, into ``out`` (2, n).
 
     out[0] = rate_inner c G_L (the data at k act on the neuron), out[1] = rate_inner c G_R (they do not),
     where G_L = ``force`` (n,) and G_R = G_L − u_k (f(x_k) − ȳ_k). A held neuron is listed with ``FIRST`` =
@@ -248,6 +235,7 @@ def one_sided_velocities(
     location no data are left: out[1] = 0. f is continuous in every knot: the velocities of one do not depend
     on the side on which another is.
     """
+    layout, blocks, live, tree = stage.layout, stage.blocks, stage.live, stage.tree
     places = tree.shape[0] // 2
     slope, value, previous = 0.0, 0.0, blocks[CENTRE, 0]
     group = 0
@@ -263,7 +251,7 @@ def one_sided_velocities(
         residual = leaf[COUNT] * (value + slope * (leaf[CENTRE] - centre) - leaf[MEAN])
         for i in range(group, j + 1):
             if layout[HELD, i] >= 0:
-                speed = rate_inner * state[OUTER, i]
+                speed = stage.rates[0] * state[OUTER, i]
                 out[0, i] = speed * force[i]
                 out[1, i] = speed * (force[i] - residual) if place < places - 1 else 0.0
         group = j + 1

@@ -1,29 +1,27 @@
-"""When, inside a step, a knot first meets a data point or a held knot is let go.
+"""One accepted step of the event-driven flow: long enough, accurate enough, and ending at the first event.
 
-A step of the stage's smooth flow is valid until a free knot leaves the gap between its two neighbouring data
-points, or until the pull on a knot held on a data point draws it away (``knot_verdicts`` says what happens
-then). Both are read off the step's interpolant, within fractions of the knot's error tolerance; the
-tolerance is what the step itself may be wrong by.
+A step is tried with the suggested length. It is repeated shorter if its error is above the tolerances
+(standard control for an estimate of order 5), if it would step over an unstable direction, or if an event
+happens before its end; then it ends there. An event is a free knot that leaves the gap between its two
+neighbouring data points, or a knot held on a data point that is drawn away (``meetings`` says what happens
+then). Both are read off the step's interpolant, within fractions of the knot's error tolerance; the tolerance
+is what the step itself may be wrong by.
 
 **Exits.** A step may end with a knot up to a *window* (``WINDOW`` × tolerance) beyond a data point.
 Otherwise it is to be repeated, shortened to where the interpolant is half a window beyond. Passages are
 found from the Bernstein form of the interpolant, whose convex hull proves of every knot that it did not
-leave its gap and come back unseen. A knot that has just left a data point and is back on it at the end of
-the step (``RETURNING``) has more likely been misplaced by the step's error: a shorter step tells.
+leave its gap and come back undetected. A knot that has just left a data point and is back on it at the end of
+the step (``RETURNING``) has more likely been misplaced by the step's error: a shorter step decides.
 
 **Releases.** The pull is looked at in the interpolant's nodes. It counts as soon as the held knot would have
 moved by more than its tolerance, and is located just *after* its change of sign, by so little that the knot
-would have moved by less than a window. Were it located before, or released while too weak to be told from
-the error of a step, the knot would be held again at once, and so on for ever.
+would have moved by less than a window. Were it located before, or released while too weak to be distinguished
+from the error of a step, the knot would be held again at once, and so on for ever.
 
-One accepted step of the event-driven flow: long enough, accurate enough, and ending at the first event.
-
-A step is tried with the suggested length. It is repeated shorter if its error is above the tolerances
-(standard control for an estimate of order 5), if it would step over an unstable direction, or if an event
-happens before its end; then it ends there. The interpolant is only a polynomial: in stiff directions it may
-see an event that does not happen. The step that was shortened for it then shows nothing at its end; this is
-a false alarm, and the long step is tried again, looking at its end only, where the method is most accurate.
-If there, too, the place found for the event proves empty, lengths in between are tried.
+**False alarms.** The interpolant is only a polynomial: in stiff directions it may see an event that does not
+happen. The step that was shortened for it then shows nothing at its end; the long step is tried again,
+looking at its end only, where the method is most accurate. If there, too, the place found for the event
+proves empty, lengths in between are tried.
 """
 
 import numpy as np
@@ -36,10 +34,19 @@ from shallowflow.kernels.knots.stage import (
     KNOT,
     FloatArray,
     IntArray,
+    Stage,
     one_sided_velocities,
     velocity,
 )
-from shallowflow.kernels.knots.stiff_step import attempt_step, dense_coefficients, error_norm, interpolate
+from shallowflow.kernels.knots.stiff_step import (
+    Start,
+    Trial,
+    attempt_step,
+    error_norm,
+    interpolate,
+    set_interpolant,
+)
+from shallowflow.kernels.shared.compilation import INTERNAL
 
 WINDOW = 0.01
 NEVER, RETURNING = 2.0, -1.0
@@ -47,21 +54,20 @@ NEVER, RETURNING = 2.0, -1.0
 NODES = (1.0 - np.cos(np.pi * np.arange(5) / 4.0)) / 2.0
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, **INTERNAL)
 def tolerance_at(position: float, tolerances: tuple[float, float]) -> float:
     """Error tolerance of a knot at ``position``, with a window of at least a few roundings; (rtol, atol)."""
     return max(tolerances[1] + tolerances[0] * abs(position), 1e-13 * abs(position))
 
 
-@njit(cache=True, error_model="numpy")
-def first_passage(control: FloatArray, sign: float, level: float, limit: float) -> float:
-    """Smallest s in [0, limit) at which sign · (quartic in Bernstein form (5,)) reaches ``level``, or
-    ``NEVER``.
+@njit(cache=True, **INTERNAL)
+def first_passage(control: FloatArray, sign: float, level: float, limit: float, stack: FloatArray) -> float:
+    """Smallest s in [0, limit) where sign · (quartic in Bernstein form (5,)) reaches ``level``, or ``NEVER``.
 
     Depth-first bisection (de Casteljau): where all control points are below the level there is no passage.
+    Rows of ``stack`` (64, 7): control points, begin and width of a part.
     """
-    points = np.empty((64, 5))
-    begins, widths = np.empty(64), np.empty(64)
+    points, begins, widths = stack[:, :5], stack[:, 5], stack[:, 6]
     for i in range(5):
         points[0, i] = sign * control[i]
     begins[0], widths[0] = 0.0, 1.0
@@ -87,42 +93,42 @@ def first_passage(control: FloatArray, sign: float, level: float, limit: float) 
     return NEVER
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, **INTERNAL)
 def exit_through(
-    control: FloatArray,
     sign: float,
     place: float,
     tolerance: float,
     limit: float,
     ends_only: bool,
     patient: bool,
+    stack: FloatArray,
 ) -> float:
     """Fraction (< limit) of the step at which a knot leaves its gap at x = ``place``, otherwise ``limit``.
 
-    ``control`` (5,): the knot's interpolant; sign = 1 for the upper end of the gap, −1 for the lower one. See
-    ``exit_fraction`` for the two flags.
+    ``stack``: its last row starts with the knot's interpolant in Bernstein form; sign = 1 for the upper end
+    of the gap, −1 for the lower one. See ``exit_fraction`` for the two flags.
     """
+    control = stack[-1]
     beyond, level = sign * (control[4] - place), sign * place
     if patient and abs(control[0] - place) <= 1e-15 * abs(place) + 1e-300:
         if beyond >= 0.0 or (
-            not ends_only and first_passage(control, sign, level + tolerance, limit) < limit
+            not ends_only and first_passage(control, sign, level + tolerance, limit, stack) < limit
         ):
             return RETURNING
         return limit
     window = WINDOW * tolerance
-    if beyond > window or (not ends_only and first_passage(control, sign, level + window, limit) < limit):
-        return min(limit, first_passage(control, sign, level + 0.5 * window, limit))
+    if beyond > window or (
+        not ends_only and first_passage(control, sign, level + window, limit, stack) < limit
+    ):
+        return float(min(limit, first_passage(control, sign, level + 0.5 * window, limit, stack)))
     return limit
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, **INTERNAL)
 def exit_fraction(
     state: FloatArray,
-    new: FloatArray,
-    dense: FloatArray,
-    layout: IntArray,
-    live: int,
-    places: FloatArray,
+    trial: Trial,
+    stage: Stage,
     tolerances: tuple[float, float],
     ends_only: bool,
     patient: bool,
@@ -131,15 +137,14 @@ def exit_fraction(
 
     Knots that stay within a window of their gap do not count, nor, with ``ends_only``, those that are back
     in it at the end. If ``patient``, a knot that has just left a data point and comes back to it gives
-    ``RETURNING``. ``places`` (·,) are the distinct x; other arrays as in ``knot_stage`` and
-    ``knot_rosenbrock``.
+    ``RETURNING``.
     """
-    earliest = 1.0
-    control = np.empty(5)
-    for j in range(live):
+    layout, places, dense, stack = stage.layout, stage.places, trial.dense, trial.stack
+    earliest, control = 1.0, stack[-1]
+    for j in range(stage.live):
         if layout[HELD, j] >= 0:
             continue
-        start, end = state[KNOT, j], new[KNOT, j]
+        start, end = state[KNOT, j], trial.end[KNOT, j]
         k1, k2, k3 = dense[0, KNOT, j], dense[1, KNOT, j], dense[2, KNOT, j]
         second = 0.75 * start + 0.25 * (end + k1)
         third = 0.5 * (start + end) + (k1 + 0.5 * k2) / 3.0
@@ -151,77 +156,69 @@ def exit_fraction(
         if lowest > lower and highest < upper:
             continue
         control[0], control[1], control[2], control[3], control[4] = start, second, third, fourth, end
-        if highest >= upper:
-            tolerance = tolerance_at(upper, tolerances)
-            earliest = exit_through(control, 1.0, upper, tolerance, earliest, ends_only, patient)
-        if lowest <= lower and earliest != RETURNING:
-            tolerance = tolerance_at(lower, tolerances)
-            earliest = exit_through(control, -1.0, lower, tolerance, earliest, ends_only, patient)
+        for sign in (1.0, -1.0):
+            bound = upper if sign > 0.0 else lower
+            if earliest != RETURNING and (highest >= bound if sign > 0.0 else lowest <= bound):
+                tolerance = tolerance_at(bound, tolerances)
+                earliest = exit_through(sign, bound, tolerance, earliest, ends_only, patient, stack)
         if earliest == RETURNING:
             break
     return earliest
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, **INTERNAL)
 def strongest_pull(
-    state: FloatArray,
-    layout: IntArray,
-    blocks: FloatArray,
-    live: int,
-    rates: tuple[float, float],
-    tree: FloatArray,
-    tolerances: tuple[float, float],
-    scratch: FloatArray,
+    state: FloatArray, stage: Stage, tolerances: tuple[float, float], scratch: FloatArray
 ) -> tuple[float, int]:
     """Largest velocity at which a held knot is drawn off its data point, and the location of that point.
 
     The velocity is in tolerances per unit of time; if it is not positive, all knots stay. ``scratch[1:4]``
     (·, 2, n) is overwritten.
     """
-    velocity(state, layout, blocks, live, rates, scratch[1], scratch[3])
-    one_sided_velocities(state, layout, blocks, live, rates[0], tree, scratch[1, 0], scratch[2])
+    velocity(state, stage, scratch[1], scratch[3])
+    one_sided_velocities(state, stage, scratch[1, 0], scratch[2])
     largest, place = -np.inf, -1
-    for j in range(live):
-        if layout[HELD, j] >= 0:
+    for j in range(stage.live):
+        if stage.layout[HELD, j] >= 0:
             pull = max(-scratch[2, 0, j], scratch[2, 1, j]) / tolerance_at(state[KNOT, j], tolerances)
             if pull > largest:
-                largest, place = pull, layout[HELD, j]
+                largest, place = pull, stage.layout[HELD, j]
     return largest, place
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, **INTERNAL)
+def pull_at(
+    fraction: float, state: FloatArray, trial: Trial, stage: Stage, tolerances: tuple[float, float]
+) -> float:
+    """The strongest pull at a fraction of the step."""
+    interpolate(state, trial, stage.live, fraction, trial.scratch[0])
+    return float(strongest_pull(trial.scratch[0], stage, tolerances, trial.scratch)[0])
+
+
+@njit(cache=True, **INTERNAL)
 def release_fraction(
     state: FloatArray,
-    new: FloatArray,
-    dense: FloatArray,
+    trial: Trial,
+    stage: Stage,
     h: float,
     limit: float,
-    layout: IntArray,
-    blocks: FloatArray,
-    live: int,
-    rates: tuple[float, float],
-    tree: FloatArray,
     tolerances: tuple[float, float],
-    scratch: FloatArray,
     ends_only: bool,
 ) -> tuple[float, bool]:
     """Fraction (≤ ``limit``) of the step just after the first release of a held knot; second: is there one?
 
-    h is the length of the step. With ``ends_only`` the pull is looked at in the last node only. ``scratch``
-    (4, 2, n) is overwritten.
+    h is the length of the step. With ``ends_only`` the pull is looked at in the last node only.
     """
     before = 0.0
     for node in range(NODES.size - 1 if ends_only else 1, NODES.size):
         after = min(NODES[node], limit)
-        interpolate(state, new, dense, live, after, scratch[0])
-        pull, _ = strongest_pull(scratch[0], layout, blocks, live, rates, tree, tolerances, scratch)
+        pull = pull_at(after, state, trial, stage, tolerances)
         if pull * h * (after - before) > 1.0:
             while pull * h * (after - before) > WINDOW and after - before > 1e-14:
                 middle = 0.5 * (before + after)
-                interpolate(state, new, dense, live, middle, scratch[0])
-                trial, _ = strongest_pull(scratch[0], layout, blocks, live, rates, tree, tolerances, scratch)
-                if trial > 0.0:
-                    after, pull = middle, trial
+                closer = pull_at(middle, state, trial, stage, tolerances)
+                if closer > 0.0:
+                    after, pull = middle, closer
                 else:
                     before = middle
             return after, True
@@ -240,7 +237,7 @@ MAX_RETURNS = 3
 MAX_FALSE_ALARMS = 8
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, **INTERNAL)
 def first_length(state: FloatArray, rate: FloatArray, live: int, tolerances: tuple[float, float]) -> float:
     """Length of the first step: 1/100 of the time in which the state would change by its own size."""
     size, speed = 0.0, 0.0
@@ -252,63 +249,50 @@ def first_length(state: FloatArray, rate: FloatArray, live: int, tolerances: tup
     return float(0.01 * np.sqrt(size / speed)) if size > 0.0 and speed > 0.0 else 1e-6
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, **INTERNAL)
 def advance(
-    state: FloatArray,
-    rate: FloatArray,
-    force: FloatArray,
-    layout: IntArray,
-    blocks: FloatArray,
-    live: int,
-    rates: tuple[float, float],
-    tree: FloatArray,
-    places: FloatArray,
+    start: Start,
+    stage: Stage,
     tolerances: tuple[float, float],
     h: float,
     smallest: float,
-    new: FloatArray,
-    tools: tuple[FloatArray, FloatArray, FloatArray, FloatArray],
+    trial: Trial,
     arrivals: IntArray,
     counts: IntArray,
 ) -> tuple[float, float]:
     """Find the next step: the longest, of at most h, that meets the tolerances and ends at the first event.
 
     Returns its length (0 if it would be below ``smallest``) and the length suggested for the step after it.
-    The end is in ``new``, with knots that reached a data point put onto it (see ``seat_arrivals``), the
-    interpolant in ``tools[2]``.
+    End and interpolant are in ``trial``, knots that reached a data point put onto it (``seat_arrivals``).
     """
-    factors, stages, dense, scratch = tools
+    state, live = start.state, stage.live
     suggested, alarmed, shortenings, returns, false_alarms = 0.0, 0.0, 0, 0, 0
     any_held, releasing = False, False
     for j in range(live):
-        any_held = any_held or layout[HELD, j] >= 0
+        any_held = any_held or stage.layout[HELD, j] >= 0
     while h >= smallest or (shortenings > 0 and h > 0.0):
         counts[ATTEMPTS] += 1
-        if not attempt_step(
-            state, rate, force, layout, blocks, live, rates, h, factors, stages, new, scratch[0]
-        ):
+        if not attempt_step(start, stage, h, trial):
             counts[UNSTABLE] += 1
             h *= 0.5
             continue
-        error = error_norm(state, new, stages, live, tolerances)
+        error = error_norm(state, trial, live, tolerances)
         if not error <= 1.0:
             counts[REJECTED] += 1
             h *= max(0.2, 0.9 * error**-0.2) if error < np.inf else 0.1
             continue
         if shortenings == 0:
             suggested, alarmed = h * min(5.0, 0.9 * max(error, 1e-10) ** -0.2), h
-        dense_coefficients(stages, live, dense)
+        set_interpolant(trial, live)
         ends_only, patient = false_alarms > 0, returns < MAX_RETURNS
-        part = exit_fraction(state, new, dense, layout, live, places, tolerances, ends_only, patient)
+        part = exit_fraction(state, trial, stage, tolerances, ends_only, patient)
         if part == RETURNING:
             counts[REJECTED] += 1
             returns += 1
             h *= 0.25
             continue
         if any_held:
-            earlier, found = release_fraction(
-                state, new, dense, h, part, layout, blocks, live, rates, tree, tolerances, scratch, ends_only
-            )
+            earlier, found = release_fraction(state, trial, stage, h, part, tolerances, ends_only)
             releasing = found or (releasing and part == 1.0)
             part = earlier
         if part < 1.0 and shortenings < MAX_SHORTENINGS:
@@ -319,9 +303,9 @@ def advance(
             continue
         let_go = -1
         if releasing:
-            pull, place = strongest_pull(new, layout, blocks, live, rates, tree, tolerances, scratch)
+            pull, place = strongest_pull(trial.end, stage, tolerances, trial.scratch)
             let_go = place if pull > 0.0 else -1
-        arrived = seat_arrivals(new, layout, live, places, let_go, arrivals)
+        arrived = seat_arrivals(trial.end, stage, let_go, arrivals)
         if shortenings == 0 or arrived or let_go >= 0:
             return h, suggested
         if ends_only and (2.0 * h > alarmed or false_alarms == MAX_FALSE_ALARMS):

@@ -1,10 +1,10 @@
-"""Coefficients of Rodas5P, a stiff one-step method of order 5.
+"""One step of the stiff integrator for the flow inside a stage, in O(width).
 
-Rodas5P (Steinebach 2023, "Construction of Rosenbrock–Wanner method Rodas5P and numerical benchmarks within
-the Julia Differential Equations package") is a Rosenbrock–Wanner method with 8 stages, order 5 and embedded
-order 4, L-stable and stiffly accurate, with an interpolant of order 4. In the transformed variables U of
-Hairer & Wanner (1996, IV.7), for an autonomous system θ' = F(θ) with Jacobian J at θ_0 and a step of length
-h,
+**Method.** Rodas5P (Steinebach 2023, "Construction of Rosenbrock–Wanner method Rodas5P and numerical
+benchmarks within the Julia Differential Equations package") is a Rosenbrock–Wanner method with 8 stages,
+order 5 and embedded order 4, L-stable and stiffly accurate, with an interpolant of order 4. In the
+transformed variables U of Hairer & Wanner (1996, IV.7), for an autonomous system θ' = F(θ) with Jacobian J at
+θ_0 and a step of length h,
 
     (1/(hγ) I − J) U_i = F(θ_0 + Σ_{j<i} a_ij U_j) + Σ_{j<i} (C_ij/h) U_j,      i = 1, …, 8,
     θ_1 = θ_0 + Σ_{j<8} a_8j U_j + U_8,      error estimate U_8,
@@ -12,10 +12,9 @@ h,
 
 ``GAMMA`` is γ, ``STAGE_WEIGHTS`` (8, 8) is a, ``COUPLING`` (8, 8) is C, ``DENSE_WEIGHTS`` (3, 8) is H.
 
-O(width) solution of (κ I − J) u = r for the Jacobian J of a stage's flow: a 2 × 2 Riccati recursion.
-
-With the rates R = diag(rate_inner, rate_outer) of every neuron, J = −R·Hess L, so the system is
-(κ R⁻¹ + Hess L) u = R⁻¹ r: symmetric, whatever the two rates. In a stage of a knot network (``knot_stage``)
+**Linear systems** (κ I − J) u = r with the exact Jacobian J of the stage's flow are solved by a 2 × 2 Riccati
+recursion: no Newton iteration, no matrix. With the rates R = diag(rate_inner, rate_outer) of every neuron,
+J = −R·Hess L, so the system is (κ R⁻¹ + Hess L) u = R⁻¹ r: symmetric, whatever the two rates. In a stage
 
     uᵀ (Hess L) u = Σ_l z_lᵀ diag(S_l, u_l) z_l − 2 Σ_l G_l δb_l δc_l,
 
@@ -40,14 +39,11 @@ matrices the subtraction can be done on paper: with E = B adj(Δ) Bᵀ,
 which adds like signs while Δ is positive definite; det Q is carried along. A held knot leaves the one
 control δc: the same formulas hold with B = (1, μ − b)ᵀ, the scalar Δ = κ/rate_outer and 0 in place of det B.
 
-All K are positive definite if and only if κ R⁻¹ + Hess L is: the factorization also tells when a time step
+All K are positive definite if and only if κ R⁻¹ + Hess L is: the factorization also shows when a time step
 is so long that it would step over an unstable direction of the flow.
-
-One step of the stiff integrator for the flow inside a stage, in O(width).
-
-The method is Rodas5P (``rodas5p``, where the formulas are). Its linear systems (1/(hγ) I − J) U = r with the
-exact Jacobian J of the stage's flow are solved by ``knot_riccati``: no Newton iteration, no matrix.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -60,9 +56,10 @@ from shallowflow.kernels.knots.stage import (
     OUTER,
     SPREAD,
     FloatArray,
-    IntArray,
+    Stage,
     velocity,
 )
+from shallowflow.kernels.shared.compilation import INTERNAL
 
 STAGES = 8
 GAMMA = 0.21193756319429014
@@ -149,23 +146,51 @@ DENSE_WEIGHTS = np.array(
 )
 
 
-@njit(cache=True, error_model="numpy")
+class Start(NamedTuple):
+    """Where a step starts: the state, its velocity (2, n) and the forces G (n,)."""
+
+    state: FloatArray
+    rate: FloatArray
+    force: FloatArray
+
+
+class Trial(NamedTuple):
+    """A step that is tried: its end (2, n), the U_i (8, 2, n), k_1 … k_3 (3, 2, n), and working memory.
+
+    ``factors`` (n, 11): of the linear systems; ``scratch`` (4, 2, n); ``stack`` (64, 7).
+    """
+
+    end: FloatArray
+    stages: FloatArray
+    dense: FloatArray
+    factors: FloatArray
+    scratch: FloatArray
+    stack: FloatArray
+
+
+def new_trial(width: int) -> Trial:
+    """Return working memory for steps of ``width`` neurons."""
+    return Trial(
+        np.empty((2, width)),
+        np.zeros((STAGES, 2, width)),
+        np.zeros((3, 2, width)),
+        np.zeros((width, 11)),
+        np.zeros((4, 2, width)),
+        np.empty((64, 7)),
+    )
+
+
+@njit(cache=True, **INTERNAL)
 def factorize(
-    state: FloatArray,
-    layout: IntArray,
-    blocks: FloatArray,
-    live: int,
-    force: FloatArray,
-    diagonal: tuple[float, float],
-    factors: FloatArray,
+    state: FloatArray, stage: Stage, force: FloatArray, diagonal: tuple[float, float], factors: FloatArray
 ) -> bool:
-    """Backward Riccati sweep; returns whether the matrix is positive definite, else ``factors`` is
-    unfinished.
+    """Backward Riccati sweep: is the matrix positive definite? Otherwise ``factors`` is unfinished.
 
     ``force`` (n,) is G at ``state``; ``diagonal`` = (κ/rate_inner, κ/rate_outer). Row l of ``factors`` (n,
     11) receives F (0–3, by rows), Φ (4–7) and K⁻¹ (8–10: bb, bc, cc). Subscripts: a slope, v value, b knot,
     c outer.
     """
+    layout, blocks, live = stage.layout, stage.blocks, stage.live
     p_aa, p_av, p_vv, p_det = 0.0, 0.0, 0.0, 0.0
     next_centre = blocks[CENTRE, live - 1] if live > 0 else 0.0
     for j in range(live - 1, -1, -1):
@@ -218,17 +243,11 @@ def factorize(
     return True
 
 
-@njit(cache=True, error_model="numpy")
-def solve(
-    state: FloatArray,
-    blocks: FloatArray,
-    live: int,
-    rates: tuple[float, float],
-    factors: FloatArray,
-    right: FloatArray,
-) -> None:
+@njit(cache=True, **INTERNAL)
+def solve(state: FloatArray, stage: Stage, factors: FloatArray, right: FloatArray) -> None:
     """Overwrite the right-hand side r in ``right`` (2, n) by u with (κ I − J) u = r; r = 0 for held knots."""
-    slowness_b, slowness_c = 1.0 / rates[0], 1.0 / rates[1]
+    blocks, live = stage.blocks, stage.live
+    slowness_b, slowness_c = 1.0 / stage.rates[0], 1.0 / stage.rates[1]
     p_a, p_v = 0.0, 0.0
     next_centre = blocks[CENTRE, live - 1] if live > 0 else 0.0
     for j in range(live - 1, -1, -1):
@@ -261,7 +280,7 @@ def solve(
         )
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, **INTERNAL)
 def _combine(
     base: FloatArray,
     weights: FloatArray,
@@ -281,74 +300,62 @@ def _combine(
                 out[row, j] += weight * stages[i, row, j]
 
 
-@njit(cache=True, error_model="numpy")
-def attempt_step(
-    state: FloatArray,
-    start_velocity: FloatArray,
-    start_force: FloatArray,
-    layout: IntArray,
-    blocks: FloatArray,
-    live: int,
-    rates: tuple[float, float],
-    h: float,
-    factors: FloatArray,
-    stages: FloatArray,
-    new: FloatArray,
-    sums: FloatArray,
-) -> bool:
-    """Try one step of length h: end state into ``new`` (2, n), the U_i into ``stages`` (8, 2, n).
+@njit(cache=True, **INTERNAL)
+def attempt_step(start: Start, stage: Stage, h: float, trial: Trial) -> bool:
+    """Try one step of length h: its end and the U_i into ``trial``.
 
     Returns False, without a result, if 1/(hγ) I − J is not positive definite in the metric of the rates,
     that is if h is more than 1/γ times the time scale of an unstable direction: an L-stable method would
-    silently damp that direction. ``sums`` (2, n) and ``factors`` (n, 11) are overwritten.
+    silently damp that direction.
     """
-    kappa = 1.0 / (h * GAMMA)
-    if not factorize(state, layout, blocks, live, start_force, (kappa / rates[0], kappa / rates[1]), factors):
+    state, live, kappa = start.state, stage.live, 1.0 / (h * GAMMA)
+    new, stages, factors = trial.end, trial.stages, trial.factors
+    diagonal = (kappa / stage.rates[0], kappa / stage.rates[1])
+    if not factorize(state, stage, start.force, diagonal, factors):
         return False
     for row in range(2):
         for j in range(live):
-            stages[0, row, j] = start_velocity[row, j]
-    solve(state, blocks, live, rates, factors, stages[0])
+            stages[0, row, j] = start.rate[row, j]
+    solve(state, stage, factors, stages[0])
     for i in range(1, STAGES):
         _combine(state, STAGE_WEIGHTS[i], 1.0, stages, i, live, new)
-        velocity(new, layout, blocks, live, rates, sums, stages[i])
+        velocity(new, stage, trial.scratch[0], stages[i])
         _combine(stages[i], COUPLING[i], 1.0 / h, stages, i, live, stages[i])
-        solve(state, blocks, live, rates, factors, stages[i])
+        solve(state, stage, factors, stages[i])
     for row in range(2):
         for j in range(live):
             new[row, j] += stages[STAGES - 1, row, j]
     return True
 
 
-@njit(cache=True, error_model="numpy")
-def error_norm(
-    state: FloatArray, new: FloatArray, stages: FloatArray, live: int, tolerances: tuple[float, float]
-) -> float:
+@njit(cache=True, **INTERNAL)
+def error_norm(state: FloatArray, trial: Trial, live: int, tolerances: tuple[float, float]) -> float:
     """Root mean square of U_8 / (atol + rtol max(|θ_0|, |θ_1|)), live neurons; tolerances = (rtol, atol)."""
     total = 0.0
     for row in range(2):
         for j in range(live):
-            scale = tolerances[1] + tolerances[0] * max(abs(state[row, j]), abs(new[row, j]))
-            total += (stages[STAGES - 1, row, j] / scale) ** 2
+            scale = tolerances[1] + tolerances[0] * max(abs(state[row, j]), abs(trial.end[row, j]))
+            total += (trial.stages[STAGES - 1, row, j] / scale) ** 2
     return float(np.sqrt(total / max(2 * live, 1)))
 
 
-@njit(cache=True, error_model="numpy")
-def dense_coefficients(stages: FloatArray, live: int, dense: FloatArray) -> None:
-    """Coefficients k_1, k_2, k_3 of the step's interpolant into ``dense`` (3, 2, n)."""
+@njit(cache=True, **INTERNAL)
+def set_interpolant(trial: Trial, live: int) -> None:
+    """Write the coefficients k_1, k_2, k_3 of the step's interpolant."""
     for i in range(3):
         for row in range(2):
             for j in range(live):
-                dense[i, row, j] = 0.0
-        _combine(dense[i], DENSE_WEIGHTS[i], 1.0, stages, stages.shape[0], live, dense[i])
+                trial.dense[i, row, j] = 0.0
+        _combine(
+            trial.dense[i], DENSE_WEIGHTS[i], 1.0, trial.stages, trial.stages.shape[0], live, trial.dense[i]
+        )
 
 
-@njit(cache=True, error_model="numpy")
-def interpolate(
-    state: FloatArray, new: FloatArray, dense: FloatArray, live: int, s: float, out: FloatArray
-) -> None:
+@njit(cache=True, **INTERNAL)
+def interpolate(state: FloatArray, trial: Trial, live: int, s: float, out: FloatArray) -> None:
     """State at the fraction 0 ≤ s ≤ 1 of the step into ``out`` (2, n)."""
+    end, dense = trial.end, trial.dense
     for row in range(2):
         for j in range(live):
             bend = dense[0, row, j] + s * (dense[1, row, j] + s * dense[2, row, j])
-            out[row, j] = (1.0 - s) * state[row, j] + s * (new[row, j] + (1.0 - s) * bend)
+            out[row, j] = (1.0 - s) * state[row, j] + s * (end[row, j] + (1.0 - s) * bend)

@@ -21,8 +21,6 @@ _WIDE = "+avx512f" in _FEATURES.split(",")
 BYTES = 64 if _WIDE else 32 if "+avx" in _FEATURES.split(",") else 16
 """Bytes of a register of the machine that Numba compiles for."""
 REGISTERS = 32 if _WIDE or _MACHINE.startswith(("aarch64", "arm64")) else 16
-ZERO, SLOPE, ONE, SCALE, INNER_RATE, OUTER_RATE = range(6)
-"""Places in the constants of a descent."""
 
 
 @njit(cache=True)
