@@ -37,7 +37,6 @@ from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.landscape.early_alignment.balances import balance, init_scale
 from shallowflow.landscape.early_alignment.extremal import ExtremalVectors
-from shallowflow.landscape.early_alignment.pulls import AlignmentThreshold
 from shallowflow.landscape.early_alignment.spurious import (
     SpuriousConditions,
     least_squares,
@@ -296,18 +295,15 @@ def _vectors_words(vectors: ExtremalVectors, starts: int, dataset: Dataset) -> s
     if vectors.complete:
         return f"Small neurons turn to {len(vectors)} extremal vector(s): {counted}. {neurons}"
     faces = face_bound(dataset.size, min(dataset.size, dataset.dimension))
-    many = f"There may be {_rough(faces)} activation cones and faces, too many to list"
+    # The number may be beyond what a float can hold.
+    rough = f"{faces:,}" if faces < 10**6 else f"about 10^{len(str(faces)) - 1}"
+    many = f"There may be {rough} activation cones and faces, too many to list"
     if not starts:
         return f"{many}, and too many points for a search of a few seconds: no extremal vector is known."
     return (
         f"{many}: a search from {starts} random direction{'s' if starts > 1 else ''} found {len(vectors)} "
         f"extremal vector(s) ({counted}), maybe not all. {neurons}"
     )
-
-
-def _rough(number: int) -> str:
-    """Return a large integer in words (it may be beyond what a float can hold)."""
-    return f"{number:,}" if number < 10**6 else f"about 10^{len(str(number)) - 1}"
 
 
 def _alignment_words(
@@ -323,17 +319,14 @@ def _alignment_words(
         return f"Theorem 1 applies to this start ({place}): its neurons align by τ = {end:.3g}{early}."
     if third.holds:
         turned = int(np.sum(third_query.chosen)) if third_query.chosen is not None else 0
+        star = "unknown" if third_query.threshold is None else f"{third_query.threshold.scale:.3g}"
         return (
             f"Theorem 1 does not apply to this start ({place}): {failures(first)}. "
-            f"Theorem 3 does, with λ* = {_star(third_query)}, to the {turned} neurons that start turned to "
+            f"Theorem 3 does, with λ* = {star}, to the {turned} neurons that start turned to "
             "where they are pulled."
         )
     smaller = "" if scale < found.scale or found.scale == 0 else " A smaller --init-scale would help."
     return f"Theorem 1 does not apply to this start ({place}): {failures(first)}.{smaller}"
-
-
-def _star(query: AlignmentQuery) -> str:
-    return "unknown" if query.threshold is None else f"{query.threshold.scale:.3g}"
 
 
 def _line_words(dataset: Dataset, ends: tuple[Certificate, ...]) -> tuple[str, ...]:
@@ -349,10 +342,13 @@ def _line_words(dataset: Dataset, ends: tuple[Certificate, ...]) -> tuple[str, .
             "Small initialisation will end in the least-squares line, whatever the width "
             f"(Theorem {2 if second.holds else 4}): loss {line.loss:.10g} (½·mean), {end}.",
         )
+    form = second.hypotheses[0]
     return (
         f"No theorem says that small networks end in the least-squares line (loss {line.loss:.10g}); "
         f"they may or may not. Theorem 4: {failures(fourth)}.",
-        _form_words(second.hypotheses[0]),
+        "Theorem 2: the data are not three points of the form of Assumption 3."
+        if form.value is None
+        else f"Theorem 2: Assumption 3 needs η < 1/6, these points have η = {form.value:.4g}.",
     )
 
 
@@ -368,24 +364,19 @@ def _open_words(dataset: Dataset) -> str:
     )
 
 
-def _form_words(form: Hypothesis) -> str:
-    if form.value is None:
-        return "Theorem 2: the data are not three points of the form of Assumption 3."
-    return f"Theorem 2: Assumption 3 needs η < 1/6, these points have η = {form.value:.4g}."
-
-
 def _numbers(query: AlignmentQuery) -> dict[str, float | None]:
-    found: AlignmentThreshold | None = query.threshold
-    scale = query.scale
+    found, scale = query.threshold, query.scale
+    if found is None:
+        return {**dict.fromkeys(("D_max", "D_min", "α_min", "δ₀", "λ*", "τ", "t₂")), "λ": scale}
     return {
-        "D_max": None if found is None else found.d_max,
-        "D_min": None if found is None else found.d_min,
-        "α_min": None if found is None else found.alpha_min,
-        "δ₀": None if found is None else found.delta_0,
-        "λ*": None if found is None else found.scale,
+        "D_max": found.d_max,
+        "D_min": found.d_min,
+        "α_min": found.alpha_min,
+        "δ₀": found.delta_0,
+        "λ*": found.scale,
         "λ": scale,
-        "τ": None if found is None or scale is None else found.time(scale),
-        "t₂": None if found is None else found.arrival(),
+        "τ": None if scale is None else found.time(scale),
+        "t₂": found.arrival(),
     }
 
 

@@ -35,7 +35,7 @@ from shallowflow.landscape.two_timescale.step_classes import (
     jump_distances,
     step_class,
 )
-from shallowflow.models.networks import StepNetwork
+from shallowflow.models.networks import Network, StepNetwork
 from shallowflow.readings.settings import agreed
 
 C_1, C_2, C = 2.0**-21, 2.0**-36, 2.0**-19
@@ -48,7 +48,8 @@ def definition_2(
     known = class_of(network, target)
     wanted = recovery_distance(network, known) if distance is None else positive(distance, "distance")
     found = goodness(network, target)
-    promise = Promise("the positions are D-good for every D up to", _largest_distance(found))
+    largest = min(found.separation, found.asymmetry) if found.fewest >= 6 else 0.0
+    promise = Promise("the positions are D-good for every D up to", largest)
     return Certificate("two_timescale/definition-2", good(found, wanted), (promise,))
 
 
@@ -67,7 +68,7 @@ def lemma_10(
     """
     known, m = class_of(network, target), network.width
     delta = checked_delta(delta)
-    distance = _lemma_distance(delta, m)
+    distance = delta / (6.0 * (m + 1) ** 2)
     rng, good = generator(seed), 0
     for _ in range(count(samples, "samples")):
         drawn = network.moved({"positions": rng.random(m)})
@@ -99,16 +100,6 @@ def class_of(network: StepNetwork, target: PiecewiseConstant) -> StepClass:
 def recovery_distance(network: StepNetwork, known: StepClass) -> float:
     """Return Prop. 3's D = 2^{13/2} (m+1)^{1/2} M η^{1/2} / Δf."""
     return float(2.0**6.5 * np.sqrt((network.width + 1) * network.sharpness) * known.bound / known.jump)
-
-
-def _lemma_distance(delta: float, width: int) -> float:
-    """Return Lemma 10's D = δ/(6(m+1)²)."""
-    return delta / (6.0 * (width + 1) ** 2)
-
-
-def _largest_distance(found: Goodness) -> float:
-    """Return the largest D for which positions are D-good, 0 if a piece has fewer than 6."""
-    return min(found.separation, found.asymmetry) if found.fewest >= 6 else 0.0
 
 
 def good(found: Goodness, distance: float) -> tuple[Hypothesis, ...]:
@@ -143,7 +134,8 @@ def prop_3(
     known = class_of(network, target)
     found = goodness(network, target)
     wanted, until = recovery_distance(network, known), known.slow_time
-    far = None if trajectory is None else _farthest(_at(trajectory, until), target)
+    then = None if trajectory is None else _at(trajectory, until)
+    far = None if then is None else float(jump_distances(then, target).max())
     sharp = Hypothesis("η > 0: at η = 0 no neuron is closer than η", network.sharpness > 0)
     kept = None if far is None or not sharp.holds else far < network.sharpness
     promises = (
@@ -181,7 +173,8 @@ def prop_4(
         _at_most("ε", epsilon, allowed),
     )
     if trajectory is None:
-        hypotheses = (hypotheses[0], *(_not_yet_failed(one) for one in hypotheses[1:]))
+        # Of the whole way only the start was seen: what holds there is open.
+        hypotheses = (hypotheses[0], *(replace(one, holds=one.holds and None) for one in hypotheses[1:]))
     statement = "‖a − a*‖ is at most (where the bound is tightest)"
     if epsilon is None or trajectory is None:
         return Certificate("two_timescale/prop-4", hypotheses, (Promise(statement),))
@@ -246,11 +239,6 @@ def _clock(trajectory: Trajectory | None, epsilon: float | None, speed: float) -
     return None if epsilon is None else positive(epsilon, "epsilon"), speed
 
 
-def _not_yet_failed(hypothesis: Hypothesis) -> Hypothesis:
-    """Return a hypothesis on a whole way of which only the start was seen: it has failed, or is open."""
-    return replace(hypothesis, holds=False if hypothesis.holds is False else None)
-
-
 def _at_most(symbol: str, value: float | None, bound: float) -> Hypothesis:
     """Return the hypothesis that a small parameter is small enough; undecided without a value."""
     if value is None:
@@ -261,30 +249,19 @@ def _at_most(symbol: str, value: float | None, bound: float) -> Hypothesis:
 
 def _recorded(trajectory: Trajectory, speed: float = 1.0) -> list[tuple[float, StepNetwork]]:
     """Return the recorded networks with their times in the clock of (1)."""
-    found = []
-    for time in trajectory.path.times:
-        network = trajectory(float(time))
-        if not isinstance(network, StepNetwork):
-            raise InvalidInputError(f"trajectory: must be of a StepNetwork, got {type(network).__name__}")
-        found.append((float(time) * speed, network))
-    return found
+    return [(time * speed, _steps(trajectory(time))) for time in trajectory.path.times.tolist()]
 
 
-def _at(trajectory: Trajectory, time: float) -> StepNetwork | None:
-    """Return the network at a time, None if the trajectory ends before."""
-    if time > trajectory.path.times[-1] * (1 + 1e-12):
-        return None
-    network = trajectory(min(time, float(trajectory.path.times[-1])))
+def _steps(network: Network) -> StepNetwork:
     if not isinstance(network, StepNetwork):
         raise InvalidInputError(f"trajectory: must be of a StepNetwork, got {type(network).__name__}")
     return network
 
 
-def _farthest(network: StepNetwork | None, target: PiecewiseConstant) -> float | None:
-    """Return the largest distance of a jump to its nearest neuron."""
-    if network is None:
-        return None
-    return float(jump_distances(network, target).max())
+def _at(trajectory: Trajectory, time: float) -> StepNetwork | None:
+    """Return the network at a time, None if the trajectory ends before."""
+    last = float(trajectory.path.times[-1])
+    return _steps(trajectory(min(time, last))) if time <= last * (1 + 1e-12) else None
 
 
 def _time_in_domain(trajectory: Trajectory | None, until: float) -> tuple[float | None, bool | None]:
@@ -326,20 +303,12 @@ def _recovery(
     """Return the promise of recovery at a time, and what a trajectory shows at that time."""
     network = None if trajectory is None or until is None else _at(trajectory, until / speed)
     observed = None if network is None else 2.0 * step_loss(network, target)
-    kept = None if observed is None else observed <= error
+    end = None if trajectory is None or until is None else float(trajectory.path.times[-1]) * speed
+    arrived = True if end is not None and until is not None and end >= until * (1 - 1e-12) else None
     return (
-        Promise("the solution is defined at least until", until, *_defined(trajectory, until, speed)),
-        Promise("then ∫|f* − f|² is at most", error, observed, kept),
+        Promise("the solution is defined at least until", until, end, arrived),
+        Promise.that("then ∫|f* − f|² is at most", observed, "<=", error),
     )
-
-
-def _defined(
-    trajectory: Trajectory | None, until: float | None, speed: float
-) -> tuple[float | None, bool | None]:
-    if trajectory is None or until is None:
-        return None, None
-    end = float(trajectory.path.times[-1]) * speed
-    return end, True if end >= until * (1 - 1e-12) else None
 
 
 WORDS = (

@@ -68,8 +68,10 @@ def theorem_1(
     speed, accuracy = positive(speed, "speed"), positive(accuracy, "accuracy")
     width = None if width is None else count(width, "width")
     epsilon = probability(epsilon, "epsilon")
+    least = min(found.smallest_input, found.smallest_label)
     hypotheses = [
-        *_data_hypotheses(found),
+        Hypothesis(WEAK, found.holds, found.norm, found.bound),
+        Hypothesis.that(NONZERO, least, ">", 0),
         assumption_1(start),
         event(start, dataset)
         if start is not None or width is None
@@ -81,11 +83,6 @@ def theorem_1(
     rate /= dataset.size * found.largest_input
     promises = (vanishing_loss(trajectory, accuracy), *_rate_promises(trajectory, dataset, rate, speed))
     return Certificate("weak_interaction/theorem-1", tuple(hypotheses), promises)
-
-
-def _data_hypotheses(found: Interaction) -> list[Hypothesis]:
-    least = min(found.smallest_input, found.smallest_label)
-    return [Hypothesis(WEAK, found.holds, found.norm, found.bound), Hypothesis.that(NONZERO, least, ">", 0)]
 
 
 def _wide_enough(width: int, dataset: Dataset, epsilon: float) -> Hypothesis:
@@ -102,11 +99,6 @@ def _small_start(start: ReLUNetwork | None, dataset: Dataset, found: Interaction
     return Hypothesis.that(SMALL_START, found.norm * residual, "<", bound)
 
 
-def _unfitted(moment: Moment, dataset: Dataset) -> float:
-    """Return min_i |1 − r_i/y_i| = min_i |h_i/y_i|."""
-    return float(np.min(np.abs(moment.predictions / dataset.targets)))
-
-
 def _rate_promises(
     trajectory: Trajectory | None, dataset: Dataset, rate: float, speed: float
 ) -> tuple[Promise, ...]:
@@ -118,7 +110,7 @@ def _rate_promises(
         return Promise(ratio, 1), Promise(mean, rate), Promise(active, 0)
     smallest, lost, last = np.inf, 0, 0.0
     for moment in moments(trajectory, dataset, speed):
-        lower = rate * _unfitted(moment, dataset)
+        lower = rate * float(np.min(np.abs(moment.predictions / dataset.targets)))
         if moment.curvature is not None and lower > 0:
             smallest = min(smallest, moment.curvature / lower)
         lost = max(lost, int(np.sum(~np.any(moment.active, axis=0))))
@@ -291,11 +283,13 @@ def verdict(question: Question) -> Verdict:
     if fails:
         words = f"Theorem 1 does not apply: {'; '.join(fails)}."
     else:
+        missed = "; ".join(str(one) for one in certificate.hypotheses if not one.holds)
+        drawn = f"does not: {missed}" if missed else "meets what a start must meet"
         words = (
             f"Theorem 1 applies, margin {weak.bound - weak.value:.4g}: the inputs interact with strength "
             f"{weak.value:.4g} of at most {weak.bound:.4g}; a network of {width} neurons (Lemma 5 asks for "
             f"{np.ceil(needed):.0f}) with |a_j| ≥ ‖w_j‖ fits the data with probability at least "
-            f"{1 - EPSILON:g}. {_start_sentence(certificate)}"
+            f"{1 - EPSILON:g}. The start drawn here {drawn}."
         )
     numbers = {"ν": weak.value, "ν allowed": weak.bound, "neurons asked for": needed}
     return Verdict("weak_interaction", not fails, (words,), numbers, certificates=(certificate,))
@@ -330,11 +324,3 @@ def _dimension_words(dataset: Dataset) -> str:
         return "the labels differ by so much that no dimension would do"
     needed = str(dimension) if dimension < 10**9 else f"about 10^{len(str(dimension)) - 1}"
     return f"Gaussian inputs of this number need dimension {needed}"
-
-
-def _start_sentence(certificate: Certificate) -> str:
-    """Say whether the drawn start meets its hypotheses."""
-    missed = [str(hypothesis) for hypothesis in certificate.hypotheses if not hypothesis.holds]
-    if missed:
-        return f"The start drawn here does not: {'; '.join(missed)}."
-    return "The start drawn here meets what a start must meet."

@@ -73,7 +73,8 @@ def prop_1(
         relu(start),
     )
     late = [moment for moment in seen if end is not None and moment.time >= end]
-    wrong = max((_wrongly_active(moment, dataset) for moment in late), default=None)
+    other = [moment.active & (moment.network.outer[:, None] * dataset.targets < 0) for moment in late]
+    wrong = max((int(pairs.sum()) for pairs in other), default=None)
     statement = "after the extinction time no neuron is active on a label of the other sign: pairs"
     promises = (
         Promise("the extinction time of Lemma 7 (paper's clock)", end),
@@ -96,10 +97,6 @@ def _unmoved(
         return Hypothesis(name, False, largest, 0.5)
     watched = bool(seen) and seen[-1].time >= end
     return Hypothesis(name, True if watched else None, largest, 0.5)
-
-
-def _wrongly_active(moment: Moment, dataset: Dataset) -> int:
-    return int(np.sum(moment.active & (moment.network.outer[:, None] * dataset.targets < 0)))
 
 
 def _upper_promise(
