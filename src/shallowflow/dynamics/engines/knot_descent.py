@@ -20,26 +20,24 @@ class KnotDescent:
     def __init__(
         self, network: KnotNetwork, dataset: Dataset, loss: SquareLoss, step: float, epsilon: float
     ) -> None:
-        from shallowflow.kernels.knots import block_table as knot_prefix
-        from shallowflow.kernels.knots import descent as knot_descent
+        from shallowflow.kernels.knots import descent
 
-        self._kernel = knot_descent.advance
+        self._kernel = descent
         self._network = network
-        _, self._x, self._y = sort_data(dataset)
-        self._prefix = knot_prefix.prefix_sums(self._x, self._y)
+        _, x, y = sort_data(dataset)
+        self._samples = descent.prepare(x, y)
         weight = loss.weight(dataset.size)
         self._rates = step * epsilon * weight, step * weight
         self._crossings = 0
 
     def advance(self, steps: int) -> int:
         """Make up to `steps` steps; stop at the first that leaves a parameter non-finite."""
-        knots, outer, done, crossings = self._kernel(
-            self._network.knots, self._network.outer, self._x, self._y, self._prefix, *self._rates, steps
-        )
-        self._crossings += int(crossings)
+        start = self._network.knots, self._network.outer
+        knots, outer, done, crossings = self._kernel.advance(*start, self._samples, self._rates, steps)
+        self._crossings += crossings
         if done == steps:
             self._network = self._network.moved({"knots": knots, "outer": outer})
-        return int(done)
+        return done
 
     def network(self) -> KnotNetwork:
         """Return the current network."""
