@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from shallowflow.arrays import count, one_of, positive, shown, unit_interval
@@ -118,27 +120,21 @@ class SweepAdam:
     ) -> None:
         self._template = network
         self._theta = np.array([network.knots, network.outer])
-        self._order = np.argsort(network.knots, kind="stable")
         self._moments = np.zeros((2, *self._theta.shape))
         self._made = 0
-        _, self._x, self._y = sort_data(dataset)
+        self._data = sort_data(dataset)[1:]
+        self._line: Any = None
         self._scale = loss.weight(dataset.size)
         self._rates = (step, *moments.betas, moments.damping)
 
     def advance(self, steps: int) -> int:
         """Make up to `steps` steps; stop at the first that leaves a parameter non-finite."""
-        from shallowflow.kernels.knots.adam import adam_steps
+        from shallowflow.kernels.knots import sweeps
 
-        done: int = adam_steps(
-            self._theta,
-            self._order,
-            self._moments,
-            self._made,
-            steps,
-            self._x,
-            self._y,
-            self._scale,
-            self._rates,
+        if self._line is None:
+            self._line = sweeps.line_of(self._theta, *self._data)
+        done = sweeps.adam_steps(
+            self._theta, self._moments, self._made, steps, self._line, self._scale, self._rates
         )
         self._made += done
         return done

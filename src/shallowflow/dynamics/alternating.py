@@ -102,7 +102,7 @@ def _parts(network: Network, dataset: Dataset, loss: SquareLoss) -> tuple[Part, 
 
 def _knot_parts(dataset: Dataset, loss: SquareLoss) -> tuple[Part, Part]:
     """Return the same for a `KnotNetwork`, compiled."""
-    from shallowflow.kernels.knots.adam import loss_gradient
+    from shallowflow.kernels.knots.sweeps import loss_gradient
 
     _, x, y = sort_data(dataset)
     scale, points = loss.weight(dataset.size), distinct_points(dataset)
