@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from shallowflow.kernels.knots.block_table import prefix_sums
-from shallowflow.kernels.knots.descent import advance
+from shallowflow.kernels.knots.descent import advance, prepare
 
 FloatArray = NDArray[np.float64]
 Iterate = tuple[FloatArray, FloatArray]
@@ -40,13 +39,12 @@ class Task:
         # Wider networks need smaller rates: 10^-3 is unstable beyond some hundred neurons.
         self.mean_rate = RATE * min(1.0, 100.0 / width)
         self.rate = 2.0 * self.mean_rate / samples
-        self.prefix = prefix_sums(self.x, self.y)
+        self.samples = prepare(self.x, self.y)
         self.crossings = 0
 
     def ours(self, steps: int) -> Iterate:
-        knots, outer, _, self.crossings = advance(
-            self.knots, self.outer, self.x, self.y, self.prefix, self.rate, self.rate, steps
-        )
+        rates = self.rate, self.rate
+        knots, outer, _, self.crossings = advance(self.knots, self.outer, self.samples, rates, steps)
         return knots, outer
 
     def sweep(self, steps: int) -> Iterate:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -121,17 +122,18 @@ class SweepAdam(Ticking):
         assert isinstance(network, KnotNetwork)
         self._template, self._measure = network, task.measure
         self._theta = np.array([network.knots, network.outer])
-        self._order = np.argsort(network.knots, kind="stable")
         self._moments = np.zeros((2, *self._theta.shape))
-        _, self._x, self._y = sort_data(task.dataset)
-        self._rates = (task.step, *rates.betas, rates.damping)
-        self._data = self._x, self._y, task.weight
+        self._data = sort_data(task.dataset)[1:]
+        self._line: Any = None
+        self._scale, self._rates = task.weight, (task.step, *rates.betas, rates.damping)
 
     def _steps(self, count: int) -> int:
-        from shallowflow.kernels.knots.adam import adam_steps
+        from shallowflow.kernels.knots import sweeps
 
-        state = self._theta, self._order, self._moments
-        return int(adam_steps(*state, self.made, count, *self._data, self._rates))
+        if self._line is None:
+            self._line = sweeps.line_of(self._theta, *self._data)
+        state = self._theta, self._moments
+        return int(sweeps.adam_steps(*state, self.made, count, self._line, self._scale, self._rates))
 
     def loss(self) -> float:
         """Return the present loss."""

@@ -107,7 +107,7 @@ def _parts(task: Task) -> tuple[Part, Part]:
 
 def _knot_parts(dataset: Dataset, weight: float) -> tuple[Part, Part]:
     """Return the same for a `KnotNetwork`, compiled."""
-    from shallowflow.kernels.knots.adam import loss_gradient
+    from shallowflow.kernels.knots.sweeps import loss_gradient
 
     _, x, y = sort_data(dataset)
     points = distinct_points(dataset)

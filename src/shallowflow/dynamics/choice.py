@@ -311,7 +311,7 @@ ENGINES = (
            _sgd_cost(30.0, 0.01), "steps.hats", 9.0),
     Choice(_A, "dense", "adam:DenseAdam", "nothing", _any, _descent_cost("dense")),
     Choice(_A, "sweep", "adam:SweepAdam", f"a KnotNetwork and {_SQUARE}", _knots, _descent_cost("blocks"),
-           "knots.adam", 4.0),
+           "knots.sweeps", 4.0),
 )  # fmt: skip
 """One row per engine."""
 RETIRED = {

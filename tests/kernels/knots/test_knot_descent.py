@@ -1,4 +1,4 @@
-"""Both engines of descent against plain NumPy gradient descent, exact sums and exact rational gradients."""
+"""Both kernels of descent against plain NumPy gradient descent, exact sums and exact rational gradients."""
 
 import math
 from collections import Counter
@@ -15,23 +15,20 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from shallowflow.kernels.knots import descent as knot_descent
-from shallowflow.kernels.knots.block_table import prefix_sums
-from shallowflow.kernels.knots.descent import advance
+from shallowflow.kernels.knots.block_descent import prefix_sums
+from shallowflow.kernels.knots.descent import Descended, advance, prepare
 from tests.rounding import assert_rounded
 
 FloatArray = NDArray[np.float64]
 Crossing = tuple[int, int, int, int]
-Advanced = tuple[FloatArray, FloatArray, int, int, list[Crossing]]
 
 NEAR_TIE = 1e-9
-ROOM = 1_000_000
 
 
-@pytest.fixture(scope="module", autouse=True, params=[0, 10**9], ids=["blocks", "samples"])
-def engine(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Run every test of this file with each engine, whatever the rule that chooses between them says."""
-    few = mock.patch.object(knot_descent, "FEW_SAMPLES", request.param)
-    with few, mock.patch.object(knot_descent, "NEURONS_PER_SAMPLE", 10**9):
+@pytest.fixture(scope="module", autouse=True, params=["blocks", "samples"])
+def kernel(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Run every test of this file with each kernel, whatever the rule that chooses between them says."""
+    with mock.patch.object(knot_descent, "faster_kernel", return_value=request.param):
         yield
 
 
@@ -45,15 +42,26 @@ class Problem:
     y: FloatArray
     rates: tuple[float, float]
 
-    def advance(self, steps: int, capacity: int = 0) -> Advanced:
-        """The kernel, from the start, with the crossings that fit into the buffer."""
-        events = np.empty((capacity, 4), dtype=np.int64)
-        prefix = prefix_sums(self.x, self.y)
-        knots, outer, done, crossings = advance(
-            self.knots, self.outer, self.x, self.y, prefix, *self.rates, steps, events
-        )
-        listed = [(int(t), int(j), int(k), int(s)) for t, j, k, s in events[: min(crossings, capacity)]]
-        return knots, outer, done, crossings, listed
+    def advance(self, steps: int) -> Descended:
+        """The kernel, from the start."""
+        return advance(self.knots, self.outer, prepare(self.x, self.y), self.rates, steps)
+
+    def listed(self, steps: int) -> list[Crossing]:
+        """The crossings of the kernel, from steps one by one; each call counts its own."""
+        samples, now = prepare(self.x, self.y), Descended(self.knots, self.outer, 0, 0)
+        gaps = np.searchsorted(self.x, now.knots, side="right")
+        crossings: list[Crossing] = []
+        for step in range(1, steps + 1):
+            now = advance(now.knots, now.outer, samples, self.rates, 1)
+            if now.crossings == 0:
+                continue
+            before, gaps = gaps, np.searchsorted(self.x, now.knots, side="right")
+            assert now.crossings == np.abs(gaps - before).sum()
+            for neuron in np.flatnonzero(gaps != before):
+                low, high = sorted((int(before[neuron]), int(gaps[neuron])))
+                direction = 1 if gaps[neuron] > before[neuron] else -1
+                crossings += [(step, int(neuron), sample, direction) for sample in range(low, high)]
+        return crossings
 
     def iterates(self, steps: int) -> Iterator[tuple[FloatArray, FloatArray]]:
         """Knots and outer weights at the start and after each step of plain gradient descent in NumPy."""
@@ -95,10 +103,11 @@ def assert_same_descent(problem: Problem, steps: int, tolerance: float) -> int:
     then on by a genuine, if small, kick. So the runs are compared as long as the same knots cross the same
     samples in the same steps, and where that ends, the crossing must be such a tie.
     """
-    our_knots, our_outer, done, crossings, ours = problem.advance(steps, capacity=ROOM)
+    our_knots, our_outer, done, crossings = problem.advance(steps)
+    ours = problem.listed(steps)
     knots, outer, plain = problem.plain(steps)
     assert done == steps
-    assert crossings <= ROOM
+    assert crossings == len(ours)
     different = first_difference(ours, plain)
     if different:
         steps = min(different)[0]
@@ -209,8 +218,8 @@ def test_paper_size_equals_plain_descent() -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_origin_does_not_matter(seed: int) -> None:
     near, far = far_away(seed, 0.0), far_away(seed, 1000.0)
-    knots, outer, _, crossings, _ = near.advance(2_000)
-    far_knots, far_outer, _, far_crossings, _ = far.advance(2_000)
+    knots, outer, _, crossings = near.advance(2_000)
+    far_knots, far_outer, _, far_crossings = far.advance(2_000)
     assert crossings == far_crossings > 100
     # A knot near 1000 is itself only known to 1e-13, in each of the steps.
     assert_rounded(far_knots - 1000.0, knots, 2_000, size=1000.0)
@@ -261,16 +270,16 @@ def test_gradient_equals_rational_arithmetic(width: int, origin: float) -> None:
 )
 def test_cutting_a_run_changes_no_bit(problem: Problem, cuts: tuple[int, ...]) -> None:
     rates = (20 * problem.rates[0], 20 * problem.rates[1])  # enough movement for a thousand steps
-    prefix = prefix_sums(problem.x, problem.y)
-    whole = advance(problem.knots, problem.outer, problem.x, problem.y, prefix, *rates, 1000)
+    samples = prepare(problem.x, problem.y)
+    whole = advance(problem.knots, problem.outer, samples, rates, 1000)
     knots, outer, crossings = problem.knots, problem.outer, 0
     for steps in cuts:
-        knots, outer, done, crossed = advance(knots, outer, problem.x, problem.y, prefix, *rates, steps)
+        knots, outer, done, crossed = advance(knots, outer, samples, rates, steps)
         assert done == steps
         crossings += crossed
-    assert crossings == whole[3] > 50
-    assert knots.tobytes() == whole[0].tobytes()
-    assert outer.tobytes() == whole[1].tobytes()
+    assert crossings == whole.crossings > 50
+    assert knots.tobytes() == whole.knots.tobytes()
+    assert outer.tobytes() == whole.outer.tobytes()
 
 
 def test_order_of_the_neurons_is_kept() -> None:
@@ -296,10 +305,10 @@ def test_dead_neurons_are_frozen_and_dying_ones_stop() -> None:
     """Neuron 0 is pushed over the last sample and stops; 1 is beyond it and 2 on it: these never move."""
     knots, outer = np.array([0.9, 3.0, 1.0]), np.array([2.0, 0.3, -7.0])
     problem = Problem(knots, outer, np.array([0.0, 0.5, 1.0]), np.array([0.0, 0.0, -9.0]), (0.01, 0.01))
-    new_knots, new_outer, done, crossings, listed = problem.advance(100, capacity=5)
+    new_knots, new_outer, done, crossings = problem.advance(100)
     plain_knots, plain_outer, plain_crossings = problem.plain(100)
     assert (done, crossings) == (100, 1)
-    assert listed == plain_crossings
+    assert problem.listed(100) == plain_crossings
     assert new_knots[0] > 1.0
     assert_rounded(new_knots, plain_knots, 100 * 3)
     assert_rounded(new_outer, plain_outer, 100 * 3)
@@ -309,7 +318,7 @@ def test_dead_neurons_are_frozen_and_dying_ones_stop() -> None:
 
 def test_a_network_without_live_neurons_stays() -> None:
     problem = Problem(np.array([2.0, 1.0]), np.ones(2), np.array([1.0]), np.array([5.0]), (0.1, 0.1))
-    knots, outer, done, crossings, _ = problem.advance(7)
+    knots, outer, done, crossings = problem.advance(7)
     assert (knots.tolist(), outer.tolist(), done, crossings) == ([2.0, 1.0], [1.0, 1.0], 7, 0)
 
 
@@ -331,8 +340,7 @@ def test_jumps_over_many_samples() -> None:
     rates = (0.5 / x.size, 0.01 / x.size)
     problem = Problem(np.array([0.3, -0.3]), np.array([1.0, -1.0]), x, 2.0 + np.sin(x), rates)
     assert assert_same_descent(problem, 3, tolerance=1e-14) == 3
-    *_, listed = problem.advance(3, capacity=ROOM)
-    moves = Counter((step, neuron, direction) for step, neuron, _, direction in listed)
+    moves = Counter((step, neuron, direction) for step, neuron, _, direction in problem.listed(3))
     assert moves[1, 0, -1] > 1100
     assert moves[1, 1, 1] > 1100
 
@@ -344,20 +352,14 @@ def test_landing_on_a_sample_deactivates_it(bystanders: int) -> None:
     knots[1:], outer[0] = -5.0, 1.0
     problem = Problem(knots, outer, np.array([1.0, 2.0]), np.array([0.5, 1.5]), (1.0, 0.0))
     assert [problem.advance(steps)[0][0] for steps in (1, 2, 3)] == [1.0, 0.5, 0.5]
-    *_, listed = problem.advance(2, capacity=4)
-    assert listed == [(1, 0, 0, 1), (2, 0, 0, -1)]
+    assert problem.listed(2) == [(1, 0, 0, 1), (2, 0, 0, -1)]
 
 
-def test_event_buffer_lists_the_first_crossings() -> None:
+def test_crossings_are_those_of_plain_descent() -> None:
     problem = sine(12, 40, 2, seed=8)
-    *_, crossings, listed = problem.advance(20_000, capacity=ROOM)
-    *_, plain = problem.plain(20_000)
-    assert crossings == len(listed) == len(plain) > 100
+    listed, (*_, plain) = problem.listed(20_000), problem.plain(20_000)
+    assert problem.advance(20_000).crossings == len(listed) == len(plain) > 100
     assert sorted(listed) == sorted(plain)
-    assert [crossing[0] for crossing in listed] == sorted(crossing[0] for crossing in listed)
-    *_, all_crossings, first = problem.advance(20_000, capacity=17)
-    assert all_crossings == crossings
-    assert first == listed[:17]
 
 
 @pytest.mark.parametrize("width", [3, 50])
@@ -366,7 +368,7 @@ def test_overflow_stops_at_the_last_finite_iterate(width: int) -> None:
     generator = np.random.default_rng(width)
     x = np.linspace(0.0, 1.0, 20)
     problem = Problem(generator.uniform(-1.0, 0.5, width), np.ones(width), x, np.sin(x), (0.0, 10.0))
-    knots, outer, done, _, _ = problem.advance(100_000)
+    knots, outer, done, _ = problem.advance(100_000)
     with np.errstate(all="ignore"):
         finite = [bool(np.isfinite(problem.plain(steps)[1]).all()) for steps in range(done - 2, done + 4)]
     # Sums of products may overflow a step before or after those of the other implementation.
@@ -382,7 +384,7 @@ def test_overflow_stops_at_the_last_finite_iterate(width: int) -> None:
 def test_knot_thrown_to_infinity_counts_as_overflow() -> None:
     """The first step takes the knot to +inf, where a dead neuron might be: it must not be taken for one."""
     problem = Problem(np.array([0.0]), np.array([1.0]), np.array([1.0]), np.array([-1.0]), (1.7e308, 0.1))
-    knots, outer, done, crossings, _ = problem.advance(50)
+    knots, outer, done, crossings = problem.advance(50)
     assert (knots.tolist(), outer.tolist(), done, crossings) == ([0.0], [1.0], 0, 0)
 
 

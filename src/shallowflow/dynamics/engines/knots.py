@@ -29,21 +29,18 @@ class KnotDescent(Ticking):
     name = "blocks"
 
     def __init__(self, task: Task) -> None:
-        from shallowflow.kernels.knots import block_table, descent
+        from shallowflow.kernels.knots import descent
 
         super().__init__(task.step)
         assert isinstance(task.network, KnotNetwork)
-        self._kernel, self._measure = descent.advance, task.measure
+        self._kernel, self._measure = descent, task.measure
         self._template, self._now = task.network, (task.network.knots, task.network.outer)
-        _, self._x, self._y = sort_data(task.dataset)
-        self._prefix = block_table.prefix_sums(self._x, self._y)
+        self._samples = descent.prepare(*sort_data(task.dataset)[1:])
         self._rates = task.step * task.epsilon * task.weight, task.step * task.weight
         self._crossings = 0
 
     def _steps(self, count: int) -> int:
-        knots, outer, done, crossings = self._kernel(
-            *self._now, self._x, self._y, self._prefix, *self._rates, count
-        )
+        knots, outer, done, crossings = self._kernel.advance(*self._now, self._samples, self._rates, count)
         self._crossings += int(crossings)
         self._now = knots, outer
         return int(done)

@@ -9,7 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shallowflow.arrays import Floats
-from shallowflow.kernels.knots.adam import adam_steps, loss_gradient, sort_order
+from shallowflow.kernels.knots import sweeps
+from shallowflow.kernels.knots.sweeps import adam_steps, line_of, loss_gradient
+from tests.kernels.entry import entry
 
 RATES = (1e-2, 0.9, 0.999, 1e-8)
 
@@ -50,6 +52,14 @@ def test_gradient_equals_exact_sums(
     assert np.all(np.abs(found - expected) <= 1e-14 * (size + 1.0))
 
 
+def test_loss_equals_exact_sums() -> None:
+    for seed in range(4):
+        theta, x, y = problem(seed)
+        predicted = np.maximum(x[:, None] - theta[0], 0.0) @ theta[1]
+        expected = 0.5 * 0.1 * np.sum((predicted - y) ** 2)
+        np.testing.assert_allclose(sweeps.loss(theta, x, y, 0.1), expected, rtol=1e-13)
+
+
 def plain_adam(theta: Floats, x: Floats, y: Floats, scale: float, steps: int) -> Floats:
     step, beta1, beta2, offset = RATES
     theta, mean, square = theta.copy(), np.zeros_like(theta), np.zeros_like(theta)
@@ -77,17 +87,17 @@ def test_steps_equal_the_plain_loop() -> None:
         theta, x, y = problem(seed)
         expected = plain_adam(theta, x, y, 1 / 40, 500)
         found, moments = theta.copy(), np.zeros((2, 2, 9))
-        assert adam_steps(found, np.argsort(found[0]), moments, 0, 500, x, y, 1 / 40, RATES) == 500
+        assert adam_steps(found, moments, 0, 500, line_of(found, x, y), 1 / 40, RATES) == 500
         np.testing.assert_allclose(found, expected, atol=1e-11)
 
 
 def test_a_run_may_be_cut_anywhere() -> None:
     theta, x, y = problem(0)
     whole, pieces = theta.copy(), theta.copy()
-    adam_steps(whole, np.argsort(whole[0]), np.zeros((2, 2, 9)), 0, 300, x, y, 1.0, RATES)
-    order, moments = np.argsort(pieces[0]), np.zeros((2, 2, 9))
+    adam_steps(whole, np.zeros((2, 2, 9)), 0, 300, line_of(whole, x, y), 1.0, RATES)
+    line, moments = line_of(pieces, x, y), np.zeros((2, 2, 9))
     for made, steps in ((0, 1), (1, 99), (100, 200)):
-        adam_steps(pieces, order, moments, made, steps, x, y, 1.0, RATES)
+        adam_steps(pieces, moments, made, steps, line, 1.0, RATES)
     assert np.array_equal(whole, pieces)
 
 
@@ -95,7 +105,8 @@ def test_the_last_finite_parameters_are_kept() -> None:
     theta, x, y = problem(1)
     theta[1] = 1e200
     start = theta.copy()
-    done = adam_steps(theta, np.argsort(theta[0]), np.zeros((2, 2, 9)), 0, 5, x, y, 1.0, (1e300, *RATES[1:]))
+    line, rates = line_of(theta, x, y), (1e300, *RATES[1:])
+    done = adam_steps(theta, np.zeros((2, 2, 9)), 0, 5, line, 1.0, rates)
     assert done < 5
     assert np.isfinite(theta).all()
     if done == 0:
@@ -105,6 +116,6 @@ def test_the_last_finite_parameters_are_kept() -> None:
 def test_sort_order_sorts() -> None:
     rng = np.random.default_rng(2)
     knots, order = rng.standard_normal(50), rng.permutation(50)
-    sort_order(knots, order)
+    entry(sweeps.sort_order)(knots, order)
     assert np.array_equal(knots[order], np.sort(knots))
     assert sorted(order) == list(range(50))
