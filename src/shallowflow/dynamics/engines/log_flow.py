@@ -58,6 +58,7 @@ class LogFlow:
     def run(self, until: float, record: Record, progress: Progress | None) -> Trajectory:
         """Follow the flow to `until` and keep what the record asks for."""
         from shallowflow.kernels.orthogonal import flow as kernel
+        from shallowflow.kernels.orthogonal.step import problem_of
 
         tiny = SLACK * self._tolerance
         data = self._dataset.inputs, self._dataset.targets
@@ -65,19 +66,19 @@ class LogFlow:
             self._network, np.zeros(1), _states(self._rho[None], self._g[None]), *data, self._rate, tiny
         )
         recorder = ReplayedRecorder(start, self._loss, record, until)
-        time, step, status = 0.0, 0.0, kernel.OUT_OF_ROOM
+        clock, status = kernel.Clock(0.0, until, 0.0), kernel.OUT_OF_ROOM
         capacity = max(8, min(256, NUMBERS_AT_ONCE // self._g.size))
-        problem = self._rho, self._g, self._signs, self._targets, self._rate
+        problem = problem_of(self._signs, self._targets, self._rate, tiny)
         while status == kernel.OUT_OF_ROOM and not recorder.full:
-            (status, time, step), (times, rho, g), events, counts = kernel.integrate(
-                *problem, time, until, step, self._tolerance, tiny, capacity
+            status, clock, path = kernel.integrate(
+                self._rho, self._g, problem, clock, self._tolerance, capacity
             )
-            recorder.add(times, _states(rho, g))
-            self._events.append(events)
-            self._counts += counts
+            recorder.add(path.times, _states(path.rho, path.g))
+            self._events.append((path.event_times, path.events))
+            self._counts += path.counts[: len(self._counts)]
             if progress:
-                progress(time / until)
-        return self._trajectory(recorder, self._outcome(status, time, until), record.max_events)
+                progress(clock.time / until)
+        return self._trajectory(recorder, self._outcome(status, clock.time, until), record.max_events)
 
     def _outcome(self, status: int, time: float, until: float) -> Outcome:
         from shallowflow.kernels.orthogonal.flow import NOT_FINITE, OUT_OF_ROOM, STALLED

@@ -83,7 +83,6 @@ def sweep_left(
         gradient[1, j] = lever
 
 
-@njit(cache=True)
 def loss_gradient(theta: Floats, x: Floats, y: Floats, scale: float) -> Floats:
     """Return (∂L/∂b, ∂L/∂c) (2, n); theta (2, n): knots in any order, outer weights; x (m,) sorted."""
     order = np.argsort(theta[0])
@@ -138,10 +137,12 @@ def adam_steps(
         first_active(theta, order, x, starts)
         sweep_right(theta, order, starts, (x, y), scale, residuals)
         sweep_left(theta, order, starts, x, residuals, gradient)
-        before[:] = theta
+        for j in range(order.size):
+            before[0, j], before[1, j] = theta[0, j], theta[1, j]
         factors = (beta1, beta2, step / (1.0 - beta1**t), 1.0 / sqrt(1.0 - beta2**t), damping)
         adam_update(theta.ravel(), gradient.ravel(), moments[0].ravel(), moments[1].ravel(), factors)
         if not isfinite(theta.sum()):
-            theta[:] = before
+            for j in range(order.size):
+                theta[0, j], theta[1, j] = before[0, j], before[1, j]
             return t - made - 1
     return steps

@@ -27,7 +27,6 @@ THREE = Position(3)
 FOUR = Position(4)
 
 
-@njit(cache=True)
 def descend_samples(
     knots: FloatArray,
     outer: FloatArray,
@@ -72,7 +71,9 @@ def _descend(
     middle = x[samples // TWO]
     z = x - middle
     left = np.empty(x.size + 1)  # the left ends of the gaps
-    left[0], left[1:] = -np.inf, x
+    left[0] = -np.inf
+    for i in range(x.size):
+        left[i + 1] = x[i]
     residual = np.empty(x.size)
     crowded = c.size >= CROWD * x.size
     live = _count_live(b, x, Position(c.size))
