@@ -195,7 +195,7 @@ TERMS: dict[str, tuple[Terms, tuple[float, ...], tuple[float, ...]]] = {
 """Of each engine what a step does, nanoseconds of each, and microseconds of the set-up: (1, m, n m d)."""
 
 
-def _descent_cost(name: str) -> Callable[[Task], float]:
+def _cost(name: str) -> Callable[[Task], float]:
     """Return the expected seconds of a run, without the first use of a kernel."""
     terms, step, setup = TERMS[name]
 
@@ -272,26 +272,26 @@ _D, _F, _S, _A = "gradient_descent", "gradient_flow", "stochastic_descent", "ada
 _COMPILED_SGD = "a StepNetwork, a piecewise constant target and the square loss"
 
 ENGINES = (
-    Choice(_D, "dense", "engines.stepping:DenseDescent", "nothing", _any, _descent_cost("dense")),
-    Choice(_D, "lanes", "engines.sweeps:LanesDescent", f"{_RELU} and {_LOSSES}", relu, _descent_cost("lanes"),
+    Choice(_D, "dense", "engines.stepping:DenseDescent", "nothing", _any, _cost("dense")),
+    Choice(_D, "lanes", "engines.sweeps:LanesDescent", f"{_RELU} and {_LOSSES}", relu, _cost("lanes"),
            "dense.lanes", 1.5, single=True),
-    Choice(_D, "fused", "engines.sweeps:FusedDescent", f"{_RELU} and {_LOSSES}", relu, _descent_cost("fused"),
+    Choice(_D, "fused", "engines.sweeps:FusedDescent", f"{_RELU} and {_LOSSES}", relu, _cost("fused"),
            "dense.fused", 4.0, single=True),
     Choice(_D, "gram", "engines.sweeps:GramDescent", f"{_RELU} and {_SQUARE}",
-           lambda task: relu(task) and isinstance(task.loss, SquareLoss), _descent_cost("dense"),
+           lambda task: relu(task) and isinstance(task.loss, SquareLoss), _cost("dense"),
            "dense.gram", 1.5, auto=False, single=True),
     Choice(_D, "decoupled", "engines.sweeps:DecoupledDescent", f"{_RELU}, {_LOSSES} and orthogonal inputs",
-           _orthogonal, _descent_cost("decoupled"), "orthogonal.descent", 2.0, single=True),
-    Choice(_D, "cones", "engines.cones:ConeDescent", f"{_PLANE} and {_LOSSES}", _plane, _descent_cost("cones"),
+           _orthogonal, _cost("decoupled"), "orthogonal.descent", 2.0, single=True),
+    Choice(_D, "cones", "engines.cones:ConeDescent", f"{_PLANE} and {_LOSSES}", _plane, _cost("cones"),
            "cones.descent", 12.0),
-    Choice(_D, "patterns", "engines.cones:PatternDescent", f"{_RELU} and {_LOSSES}", relu, _descent_cost("patterns"),
+    Choice(_D, "patterns", "engines.cones:PatternDescent", f"{_RELU} and {_LOSSES}", relu, _cost("patterns"),
            "cones.patterns", 12.0),
-    Choice(_D, "blocks", "engines.knots:KnotDescent", f"a KnotNetwork and {_SQUARE}", _knots, _descent_cost("blocks"),
+    Choice(_D, "blocks", "engines.knots:KnotDescent", f"a KnotNetwork and {_SQUARE}", _knots, _cost("blocks"),
            "knots.descent", 8.0),
     Choice(_D, "windows", "engines.steps:WindowDescent", "a network of steps and the square or norm loss",
-           _steps, _descent_cost("windows"), "steps.descent", 3.0),
+           _steps, _cost("windows"), "steps.descent", 3.0),
     Choice(_D, "scaled", "engines.logs:LogDescent", f"a LogScaledNetwork, {_SQUARE} and orthonormal inputs",
-           _log_scaled, _descent_cost("scaled"), "orthogonal.descent", 2.0),
+           _log_scaled, _cost("scaled"), "orthogonal.descent", 2.0),
     Choice(_F, "dense", "engines.dense_flow:DenseFlow", "a ReLUNetwork or a KnotNetwork", _gated,
            _dense_flow_cost),
     Choice(_F, "cones", "engines.cone_flow:ConeFlow", f"{_PLANE} and {_LOSSES}", _plane, _cone_flow_cost,
@@ -309,8 +309,8 @@ ENGINES = (
            _sgd_cost(10.0, 0.17), "steps.plateaus", 5.0),
     Choice(_S, "hats", "engines.steps:HatSteps", f"{_COMPILED_SGD}, batch 1", _in_cells,
            _sgd_cost(30.0, 0.01), "steps.hats", 9.0),
-    Choice(_A, "dense", "adam:DenseAdam", "nothing", _any, _descent_cost("dense")),
-    Choice(_A, "sweep", "adam:SweepAdam", f"a KnotNetwork and {_SQUARE}", _knots, _descent_cost("blocks"),
+    Choice(_A, "dense", "adam:DenseAdam", "nothing", _any, _cost("dense")),
+    Choice(_A, "sweep", "adam:SweepAdam", f"a KnotNetwork and {_SQUARE}", _knots, _cost("blocks"),
            "knots.sweeps", 4.0),
 )  # fmt: skip
 """One row per engine."""

@@ -41,6 +41,7 @@ class Replayed(Path[LogScaledNetwork]):
     def state(self, time: float) -> Floats:
         """Return (ρ, g) at a time in [times[0], times[-1]], (m, n + 1)."""
         from shallowflow.kernels.orthogonal.flow import replay
+        from shallowflow.kernels.orthogonal.step import problem_of
 
         time = within(time, self.times)
         last = int(np.searchsorted(self.times, time, side="right")) - 1
@@ -48,7 +49,8 @@ class Replayed(Path[LogScaledNetwork]):
         if time > self.times[last]:
             rho, g = state[:, 0].copy(), state[:, 1:].copy()
             signs = np.sign(self.template.outer)
-            replay(rho, g, signs, self.targets.copy(), self.rate, time - self.times[last], self.tiny)
+            problem = problem_of(signs, self.targets.copy(), self.rate, self.tiny)
+            replay(rho, g, problem, time - self.times[last])
             state[:, 0], state[:, 1:] = rho, g
         return np.asarray(state)
 

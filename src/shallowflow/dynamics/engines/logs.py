@@ -102,19 +102,20 @@ class LogFlow:
 
     def advance(self, until: float, rows: bool) -> Piece:
         """Advance by at most 256 steps or leaps."""
-        from shallowflow.kernels.orthogonal.flow import integrate
+        from shallowflow.kernels.orthogonal.flow import Clock, integrate
+        from shallowflow.kernels.orthogonal.step import problem_of
 
         start, before = self._time, _states(self._rho[None], self._g[None])
         capacity = max(8, min(256, NUMBERS_AT_ONCE // self._g.size))
-        tolerances = self._tolerance, SLACK * self._tolerance
-        problem = self._rho, self._g, self._signs, self._targets, self._rate
-        (status, time, step), (times, rho, g), (event_times, events), counts = integrate(
-            *problem, start, until, self._step, *tolerances, capacity
-        )
-        self._time, self._step, self._counts = float(time), float(step), self._counts + counts
-        self._events += len(event_times)
-        times = np.append(start, times)
-        path = self.path(times, {"values": np.concatenate([before, _states(rho, g)])})
+        problem = problem_of(self._signs, self._targets, self._rate, SLACK * self._tolerance)
+        clock = Clock(start, until, self._step)
+        status, clock, made = integrate(self._rho, self._g, problem, clock, self._tolerance, capacity)
+        self._time, self._step = float(clock.time), float(clock.h)
+        self._counts += made.counts[: len(self._counts)]
+        self._events += len(made.event_times)
+        event_times, events = made.event_times, made.events
+        times = np.append(start, made.times)
+        path = self.path(times, {"values": np.concatenate([before, _states(made.rho, made.g)])})
         losses = 0.5 * self._weight * np.sum((path.predictions() - self._targets) ** 2, axis=1)
         self._loss = float(losses[-1])
 

@@ -109,7 +109,8 @@ def advance_windows(
             slots[k, j] = j
     values, grad_u, grad_a = np.empty(n), np.empty((d, m)), np.empty((d, m))
     for done in range(steps):
-        values[:] = offset[0]
+        for i in range(n):
+            values[i] = offset[0]
         for k in range(d):
             sort_slots(u[k], slots[k])
             add_coordinate(u[k], a[k], slots[k], eta, x[k], order[k], values)

@@ -207,7 +207,7 @@ def advance_plain(
         for j in range(m):
             u[j] += slow * r * a[j + 1] * window_slope((x - u[j]) / eta, box) / eta
             a[j + 1] -= h * r * features[j]
-    state[:] = np.array([s0, s1, s2, s3])
+    state[0], state[1], state[2], state[3] = s0, s1, s2, s3
     return steps
 
 
@@ -253,5 +253,5 @@ def advance_batches(
             u[j] += slow * grad_u[j] / batch
         for j in range(m + 1):
             a[j] -= h * grad_a[j] / batch
-    state[:] = np.array([s0, s1, s2, s3])
+    state[0], state[1], state[2], state[3] = s0, s1, s2, s3
     return steps
