@@ -1,4 +1,4 @@
-"""The engines "patterns" and "bucketed" against plain descent, as the driver uses them."""
+"""The engines "patterns" and "bucketed" against plain descent, as the loop uses them."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 
 import shallowflow as sf
-from shallowflow.dynamics.descent_engines import Task, cheapest
-from shallowflow.dynamics.engines.dense_descent import DenseDescent
-from shallowflow.dynamics.engines.pattern_descent import BucketedDescent, PatternDescent
+from shallowflow.dynamics.descent_engines import cheapest
+from shallowflow.dynamics.engines.cones import BucketedDescent, PatternDescent
+from shallowflow.dynamics.engines.stepping import DenseDescent
+from shallowflow.dynamics.problem import Task
 from shallowflow.dynamics.clock.paths import flatten
 from shallowflow.models.loss import Loss
+from tests.dynamics.ticks import steps_made
 
 LOSSES = (sf.SquareLoss(), sf.SquareLoss("sum"), sf.LogisticLoss())
 ENGINES = (PatternDescent, BucketedDescent)
@@ -28,9 +30,9 @@ def test_same_steps_as_plain_descent(
         0.1 * rng.standard_normal((40, 4)), 0.1 * rng.standard_normal(40), slope=0.1, scale=0.5
     )
     dataset = sf.Dataset(rng.standard_normal((7, 4)), targets)
-    fast, dense = (kind(network, dataset, loss, 2e-3, epsilon) for kind in (engine, DenseDescent))
+    fast, dense = (kind(Task(network, dataset, loss, 2e-3, epsilon)) for kind in (engine, DenseDescent))
     for steps in (1, 0, 999, 1000):
-        assert fast.advance(steps) == dense.advance(steps) == steps
+        assert steps_made(fast, steps) == steps_made(dense, steps) == steps
         np.testing.assert_allclose(flatten(fast.network()), flatten(dense.network()), rtol=1e-10, atol=1e-12)
     assert isinstance(fast, PatternDescent)
     assert fast.statistics()["crossings"]
@@ -47,10 +49,10 @@ def test_the_loss_is_that_of_the_network_and_asking_changes_nothing(
         0.1 * rng.standard_normal((60, 3)), 0.1 * rng.standard_normal(60), slope=0.1, scale=0.5
     )
     dataset = sf.Dataset(np.vstack([rng.standard_normal((8, 3)), np.zeros((1, 3))]), targets)
-    asked, silent = (engine(network, dataset, loss, 2e-2, 0.5) for _ in range(2))
+    asked, silent = (engine(Task(network, dataset, loss, 2e-2, 0.5)) for _ in range(2))
     for steps in (0, 1, 1, 6, 92, 900):
-        asked.advance(steps)
-        silent.advance(steps)
+        steps_made(asked, steps)
+        steps_made(silent, steps)
         value = loss.value(asked.network().predict(dataset.inputs), dataset.targets)
         assert asked.loss() == pytest.approx(value, rel=1e-12)
     assert asked.network() == silent.network()
@@ -61,8 +63,8 @@ def test_inputs_at_the_origin_only() -> None:
     network = sf.initialize.balanced(3, 2, init_scale=1.0)
     dataset = sf.Dataset(np.zeros((2, 2)), np.ones(2))
     for engine in ENGINES:
-        descent = engine(network, dataset, sf.SquareLoss(), 0.1, 1.0)
-        assert descent.advance(10) == 10
+        descent = engine(Task(network, dataset, sf.SquareLoss(), 0.1, 1.0))
+        assert steps_made(descent, 10) == 10
         assert descent.network() == network
 
 
