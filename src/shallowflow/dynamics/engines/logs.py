@@ -44,7 +44,7 @@ class LogDescent(Ticking):
         assert isinstance(network, LogScaledNetwork)
         check_orthonormal(dataset, "engine 'scaled'")
         self._descend, self._start, self._dataset = descend, network, dataset
-        self._measure = task.measure
+        self._loss = task.loss
         self._rates = task.step * task.epsilon * task.weight, task.step * task.weight
         self._z = np.ascontiguousarray(network.preactivations(dataset.inputs))
         self._outer, self._log_scales = network.outer.copy(), network.log_scales.copy()
@@ -54,8 +54,9 @@ class LogDescent(Ticking):
         return int(self._descend(self._z, self._outer, self._log_scales, self._targets, *self._rates, count))
 
     def loss(self) -> float:
-        """Return the present loss."""
-        return self._measure(self.network())
+        """Return the present loss, without building the network."""
+        outputs = (np.exp(2.0 * self._log_scales) * self._outer) @ np.maximum(self._z, 0.0)
+        return self._loss.value(outputs, self._targets)
 
     def network(self) -> LogScaledNetwork:
         """Return the present network; the part of the weights orthogonal to the data has not moved."""

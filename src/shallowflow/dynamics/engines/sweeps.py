@@ -48,14 +48,6 @@ class SweepDescent(Ticking):
         padded[..., : values.shape[-1]] = values
         return padded.reshape(*values.shape[:-1], blocks, length)
 
-    def network(self) -> ReLUNetwork:
-        """Return the present network."""
-        raise NotImplementedError
-
-    def loss(self) -> float:
-        """Return the present loss."""
-        return self._measure(self.network())
-
     def statistics(self) -> dict[str, float | int | str]:
         """Return the precision."""
         return {"precision": self._precision}
@@ -82,12 +74,24 @@ class FusedDescent(SweepDescent):
         done = int(self._kernel(self._inner, self._outer, *self._problem, count))
         return done if np.isfinite(self._inner).all() else min(done, count - 1)
 
-    def network(self) -> ReLUNetwork:
-        """Return the present network."""
+    def _weights(self) -> tuple[Floats, Floats]:
+        """Return inner (m, d) and outer (m,) weights."""
         width, dimension = self._network.inner.shape
         rows = self._inner.transpose(0, 2, 1).reshape(-1, self._inner.shape[1])
         inner, outer = rows[:width, :dimension], self._outer.reshape(-1)[:width]
-        return self._network.moved({"inner": inner.astype(np.float64), "outer": outer.astype(np.float64)})
+        return inner.astype(np.float64), outer.astype(np.float64)
+
+    def loss(self) -> float:
+        """Return the present loss."""
+        inner, outer = self._weights()
+        z = self._inputs @ inner.T
+        np.maximum(z, self._network.slope * z, out=z)
+        return self._loss.value(self._network.scale * (z @ outer), self._targets)
+
+    def network(self) -> ReLUNetwork:
+        """Return the present network."""
+        inner, outer = self._weights()
+        return self._network.moved({"inner": inner, "outer": outer})
 
 
 class GramDescent(SweepDescent):
@@ -125,6 +129,10 @@ class GramDescent(SweepDescent):
         inner: Floats = self._network.inner + coefficients.astype(np.float64) @ self._inputs
         self._network = self._network.moved({"inner": inner, "outer": self._outer.astype(np.float64)})
         return count
+
+    def loss(self) -> float:
+        """Return the present loss."""
+        return self._measure(self._network)
 
     def network(self) -> ReLUNetwork:
         """Return the present network."""
