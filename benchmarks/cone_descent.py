@@ -15,16 +15,16 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-
-from shallowflow.data import Dataset
-from shallowflow.data.generators import sphere, stewart, three_points
 from shallowflow.dynamics.descent_engines import Task, cheapest
 from shallowflow.dynamics.engines.cone_descent import ConeDescent
 from shallowflow.dynamics.engines.dense_descent import DenseDescent
 from shallowflow.dynamics.engines.pattern_descent import PatternDescent
+from shallowflow.landscape.geometry.least_squares import least_squares
+
+from shallowflow.data import Dataset
+from shallowflow.data.generators import sphere, stewart, three_points
 from shallowflow.dynamics.flow import gradient_flow
 from shallowflow.dynamics.record import Record
-from shallowflow.landscape.geometry.least_squares import least_squares
 from shallowflow.models import ReLUNetwork, SquareLoss, initialize
 
 STEP = 1e-3

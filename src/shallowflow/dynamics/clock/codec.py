@@ -145,7 +145,7 @@ def _arrays(header: Header) -> tuple[tuple[str, ...], frozenset[str]]:
         names.append("path_start")
     elif header["path"] == "groups":
         names.append("path_values")
-    if (header.get("setting") or {}).get("data", [None])[:1] == ["Dataset"]:
+    if (header.get("setting", {}).get("data") or [None])[0] == "Dataset":
         names += ["data_inputs", "data_targets"]
     return tuple(names), frozenset(f"path_{name}" for name, column in columns.items() if column.whole)
 

@@ -157,7 +157,8 @@ class GroupPath(Path[ReLUNetwork]):
         """Refuse other networks, steps of one node, and offsets that do not reach their end."""
         if not isinstance(self.template, ReLUNetwork) or self.template.dimension != 2:
             raise FileFormatError("a path by groups needs a ReLUNetwork on inputs of dimension 2")
-        ends = {"occupied_from": len(self.occupied), "moves_from": len(self.movers)}
-        offsets = all(getattr(self, name)[[0, -1]].tolist() == [0, end] for name, end in ends.items())
-        if not offsets or self.pulls.shape[1] < 2 or not self.root > 0:
-            raise FileFormatError("its offsets, nodes or root do not fit its other arrays")
+        for name, end in (("occupied_from", len(self.occupied)), ("moves_from", len(self.movers))):
+            if getattr(self, name)[[0, -1]].tolist() != [0, end]:
+                raise FileFormatError(f"path_{name} does not go from 0 to {end}")
+        if self.pulls.shape[1] < 2 or not self.root > 0:
+            raise FileFormatError("path_pulls has fewer than 2 nodes per step, or root is not positive")

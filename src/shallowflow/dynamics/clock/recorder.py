@@ -209,13 +209,14 @@ class Recorder(Generic[N]):
             self._note(self.time, self._engine.loss(), self._engine.network())
 
     def _path(self) -> Path[N]:
-        if self._pieces:
-            times = _joined([times for times, _ in self._pieces], "knots")
-            rows = joined_rows(self._engine.reads, [rows for _, rows in self._pieces])
-            return self._engine.path(times, rows)
+        # Also of pieces without a step, which leave no rows.
         rests: dict[str, Any] = {
             name: np.concatenate([each[name] for each in self._rests]) for name in RESTS if self._rests
         }
+        if self._pieces:
+            times = _joined([times for times, _ in self._pieces], "knots")
+            rows = joined_rows(self._engine.reads, [rows for _, rows in self._pieces])
+            return self._engine.path(times, {**rows, **rests})
         if self._moments is not None and self._record.networks:
             kept = np.array(self._times)[: self._kept]
             return Snapshots(self._template, kept, self._values[: self._kept], **rests)

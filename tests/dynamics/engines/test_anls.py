@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from shallowflow.dynamics.anls.iteration import choose, run
+from shallowflow.dynamics.anls.reference import best_loss, losses_of_candidates, moved
 
 from shallowflow.arrays import Floats
 from shallowflow.landscape.plateau.moves import Candidate
-from shallowflow.dynamics.anls.iteration import choose, run
-from shallowflow.dynamics.anls.reference import best_loss, losses_of_candidates, moved
 
 X = np.linspace(-1.0, 1.0, 30)
 Y = np.sin(3.0 * X)

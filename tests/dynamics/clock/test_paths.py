@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shallowflow.lobatto import lobatto_nodes, lobatto_weights
-from shallowflow.dynamics.clock.paths import Polynomials, Snapshots, flatten, snapshots, unflatten
+from shallowflow.dynamics.clock.paths import Polynomials, Snapshots, flatten, unflatten
 from shallowflow.errors import InvalidInputError
 from shallowflow.models.networks import KnotNetwork, ReLUNetwork
 from tests.dynamics.examples import EXAMPLE_NETWORKS, PATHS, example_path
@@ -79,35 +78,6 @@ def test_polynomials_may_break_between_steps() -> None:
     assert path.recorded()[:, 0].tolist() == [0.0, 1.0, -3.0]
 
 
-@settings(deadline=None, derandomize=True, max_examples=80)
-@given(count=st.integers(2, 20), share=st.floats(0, 1))
-def test_lobatto_weights_are_the_lagrange_polynomials(count: int, share: float) -> None:
-    nodes = lobatto_nodes(count)
-    assert (nodes[0], nodes[-1]) == (0.0, 1.0)
-    assert np.all(np.diff(nodes) > 0)
-    np.testing.assert_allclose(nodes + nodes[::-1], np.ones(count), atol=1e-15)
-    weights = lobatto_weights(share, count)
-    lagrange = [
-        np.prod([(share - nodes[j]) / (nodes[i] - nodes[j]) for j in range(count) if j != i])
-        for i in range(count)
-    ]
-    np.testing.assert_allclose(weights, lagrange, rtol=0, atol=1e-11)
-    np.testing.assert_array_equal(lobatto_weights(float(nodes[count // 2]), count), np.eye(count)[count // 2])
-
-
-@settings(deadline=None, derandomize=True, max_examples=40)
-@given(
-    count=st.integers(2, 20),
-    node=st.integers(0, 19),
-    power=st.integers(-17, -3),
-    side=st.sampled_from([-1, 1]),
-)
-def test_lobatto_weights_are_stable_beside_a_node(count: int, node: int, power: int, side: int) -> None:
-    nodes = lobatto_nodes(count)
-    share = float(np.clip(nodes[node % count] + side * 10.0**power, 0, 1))
-    assert lobatto_weights(share, count) @ nodes == pytest.approx(share, abs=1e-14)
-
-
 @every_network
 @every_path
 def test_the_ends_are_the_recorded_networks(name: str, kind: str) -> None:
@@ -164,8 +134,3 @@ def test_paths_are_read_only_values(kind: str) -> None:
     with pytest.raises(AttributeError, match="cannot assign"):
         path.times = path.times  # type: ignore[misc]
     assert len(repr(path)) < 400
-
-
-def test_lists_gathered_during_a_run_become_snapshots() -> None:
-    path = snapshots(KNOTS, [0.0, 1.0], [np.zeros(4), np.ones(4)], sparse=True)
-    assert path == Snapshots(KNOTS, np.array([0.0, 1.0]), np.array([[0.0] * 4, [1.0] * 4]), sparse=True)

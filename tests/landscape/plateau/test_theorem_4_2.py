@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from shallowflow.dynamics.anls.iteration import LossesOfCandidates
+from shallowflow.dynamics.anls.reference import best_loss, moved
+from shallowflow.dynamics.anls.reference import losses_of_candidates as reference_losses
 
 import shallowflow as sf
 from shallowflow.arrays import Floats
 from shallowflow.landscape.plateau.moves import Candidate
-from shallowflow.dynamics.anls.iteration import LossesOfCandidates
 from shallowflow.landscape.plateau.theorem_4_2 import (
     Change,
     Problem,
@@ -21,8 +23,6 @@ from shallowflow.landscape.plateau.theorem_4_2 import (
     stable_losses_of_candidates,
     stable_update,
 )
-from shallowflow.dynamics.anls.reference import best_loss, moved
-from shallowflow.dynamics.anls.reference import losses_of_candidates as reference_losses
 from tests.dynamics.anls.exact import exact_losses_after
 from tests.rounding import assert_rounded, condition
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from shallowflow.dynamics.anls.compiled import losses_of_candidates as compiled_losses
+from shallowflow.dynamics.anls.reference import losses_of_candidates, relu_matrix
 
 import shallowflow as sf
 from shallowflow.arrays import Floats
 from shallowflow.dynamics.anls import METHODS, active_neuron_least_squares
-from shallowflow.dynamics.anls.compiled import losses_of_candidates as compiled_losses
-from shallowflow.dynamics.anls.reference import losses_of_candidates, relu_matrix
 
 F1 = sf.data.GENERATORS["curve"]("sin_pi", 100)
 F2 = sf.data.GENERATORS["curve"]("jump", 1000, sampling="random", seed=0)

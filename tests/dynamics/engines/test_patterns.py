@@ -1,4 +1,4 @@
-"""The engine "patterns" against plain descent, as the driver uses it."""
+"""The engine "patterns" against plain descent, as the loop uses it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 
 import shallowflow as sf
-from shallowflow.dynamics.descent_engines import Task, cheapest
-from shallowflow.dynamics.engines.dense_descent import DenseDescent
-from shallowflow.dynamics.engines.pattern_descent import PatternDescent
-from shallowflow.dynamics.path import flatten
+from shallowflow.dynamics.choice import ENGINES, chosen_engine
+from shallowflow.dynamics.clock.paths import flatten
+from shallowflow.dynamics.engines.cones import PatternDescent
+from shallowflow.dynamics.engines.stepping import DenseDescent
+from shallowflow.dynamics.problem import Task
 from shallowflow.models.loss import Loss
+from tests.dynamics.ticks import steps_made
 
 LOSSES = (sf.SquareLoss(), sf.SquareLoss("sum"), sf.LogisticLoss())
 
@@ -24,9 +26,11 @@ def test_same_steps_as_plain_descent(loss: sf.SquareLoss | sf.LogisticLoss, epsi
         0.1 * rng.standard_normal((40, 4)), 0.1 * rng.standard_normal(40), slope=0.1, scale=0.5
     )
     dataset = sf.Dataset(rng.standard_normal((7, 4)), targets)
-    fast, dense = (kind(network, dataset, loss, 2e-3, epsilon) for kind in (PatternDescent, DenseDescent))
+    fast, dense = (
+        kind(Task(network, dataset, loss, 2e-3, epsilon)) for kind in (PatternDescent, DenseDescent)
+    )
     for steps in (1, 0, 999, 1000):
-        assert fast.advance(steps) == dense.advance(steps) == steps
+        assert steps_made(fast, steps) == steps_made(dense, steps) == steps
         np.testing.assert_allclose(flatten(fast.network()), flatten(dense.network()), rtol=1e-10, atol=1e-12)
     assert isinstance(fast, PatternDescent)
     assert fast.statistics()["crossings"]
@@ -42,10 +46,10 @@ def test_the_loss_is_that_of_the_network_and_asking_changes_nothing(
         0.1 * rng.standard_normal((60, 3)), 0.1 * rng.standard_normal(60), slope=0.1, scale=0.5
     )
     dataset = sf.Dataset(np.vstack([rng.standard_normal((8, 3)), np.zeros((1, 3))]), targets)
-    asked, silent = (PatternDescent(network, dataset, loss, 2e-2, 0.5) for _ in range(2))
+    asked, silent = (PatternDescent(Task(network, dataset, loss, 2e-2, 0.5)) for _ in range(2))
     for steps in (0, 1, 1, 6, 92, 900):
-        asked.advance(steps)
-        silent.advance(steps)
+        steps_made(asked, steps)
+        steps_made(silent, steps)
         value = loss.value(asked.network().predict(dataset.inputs), dataset.targets)
         assert asked.loss() == pytest.approx(value, rel=1e-12)
     assert asked.network() == silent.network()
@@ -55,8 +59,8 @@ def test_the_loss_is_that_of_the_network_and_asking_changes_nothing(
 def test_inputs_at_the_origin_only() -> None:
     network = sf.initialize.balanced(3, 2, init_scale=1.0)
     dataset = sf.Dataset(np.zeros((2, 2)), np.ones(2))
-    descent = PatternDescent(network, dataset, sf.SquareLoss(), 0.1, 1.0)
-    assert descent.advance(100) == 100
+    descent = PatternDescent(Task(network, dataset, sf.SquareLoss(), 0.1, 1.0))
+    assert steps_made(descent, 100) == 100
     assert descent.network() == network
 
 
@@ -67,14 +71,14 @@ def test_the_cheapest_engine_by_how_many_neurons_share_a_pattern() -> None:
 
     def name(width: int, dataset: sf.Dataset, steps: int = 10**7, loss: Loss | None = None) -> str:
         network = sf.initialize.balanced(width, dataset.dimension, seed=0)
-        return cheapest(Task(network, dataset, loss or sf.SquareLoss(), 0.1, 1.0, steps))
+        task = Task(network, dataset, loss or sf.SquareLoss(), 0.1, 1.0, steps)
+        taken = chosen_engine("gradient_descent", "auto", task).func
+        return next(row.name for row in ENGINES if row.engine() is taken)
 
-    assert name(5000, few) == "patterns"
-    assert name(5000, many) == "patterns"
+    assert name(50_000, few) == "patterns"
     assert name(100, many) == "fused"
-    assert name(100, many, loss=sf.LogisticLoss()) == "dense"
+    assert name(100, many, loss=sf.LogisticLoss()) == "fused"
     assert name(10_000, plane) == "cones"
-    assert name(100, few, steps=1000) == "dense"
 
 
 def test_a_knot_network_is_refused() -> None:

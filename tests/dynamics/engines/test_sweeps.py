@@ -14,6 +14,7 @@ from shallowflow.arrays import Floats
 from shallowflow.data.generators import orthogonal, sphere
 from shallowflow.dynamics import descent
 from shallowflow.dynamics.clock.paths import flatten
+from shallowflow.dynamics.problem import Task
 from shallowflow.errors import InvalidInputError
 from tests.rounding import assert_rounded
 
@@ -178,6 +179,6 @@ def test_a_step_too_large_ends_in_an_outcome(engine: str) -> None:
 def test_stability_of_a_larger_problem_is_the_largest_eigenvalue() -> None:
     """The Lanczos value beside the full decomposition."""
     dataset, network = sphere(150, 20), sf.initialize.asymmetric(10, 20)
-    found = descent.stability(network, dataset, sf.SquareLoss(), 1.0, 2.0)
+    found = descent.stability(Task(network, dataset, sf.SquareLoss(), 2.0, steps=100_000))
     kernel = network.tangent_kernel(dataset.inputs)
     assert found == pytest.approx(2.0 * np.linalg.eigvalsh(kernel)[-1] / 150, rel=1e-5)
