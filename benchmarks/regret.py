@@ -2,9 +2,9 @@
 
 Gradient descent on x ~ N(0, 1)/√d, w ~ N(0, 1), a = ±1/√m, step 1/m, from the start of the run: seconds of
 set-up and per step of every engine that fits, measured warm, and from them the total of runs of 10³, 10⁵ and
-10⁶ steps (those of under a minute). Peers: the same loop in NumPy, a plain triple loop in Numba, PyTorch if installed.
-Then flows in the plane, knots, steps and limits. `python -m benchmarks.regret descent flows`;
-`python -m benchmarks.regret fit` prints the constants of `dynamics.choice` for this machine.
+10⁶ steps (those of under a minute). Peers: the same loop in NumPy, a plain triple loop in Numba, PyTorch if
+installed. `python -m benchmarks.regret fit` prints the constants of `dynamics.choice` for this machine,
+`again` takes the measurements of the last time.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -23,7 +25,8 @@ from numba import njit
 from scipy.optimize import nnls
 
 import shallowflow as sf
-from shallowflow.dynamics.choice import ENGINES, Choice, chosen_engine
+from shallowflow.dynamics.choice import ENGINES, IN_SPAN, Choice, chosen_engine
+from shallowflow.dynamics.engines.spanned import SpannedDescent
 from shallowflow.dynamics.problem import Task
 
 SIZES, DIMENSIONS, WIDTHS = (3, 20, 100, 1000), (2, 3, 10, 100), (10, 100, 1000, 10_000)
@@ -59,6 +62,7 @@ def grid() -> Iterator[tuple[int, int, int, bool]]:
 def descents(task: Task) -> list[Choice]:
     """Return the rows of engines of descent that fit; those by patterns only where patterns are few."""
     n, d = task.dataset.inputs.shape
+    d = min(n, d) if task.in_span else d
     work = n * d * task.network.width
     rows = [row for row in ENGINES if row.verb == "gradient_descent" and row.fits(task)]
     return [row for row in rows if row.name != "patterns" or work <= 2 * 10**6 or (d <= 3 and n <= 100)]
@@ -66,23 +70,22 @@ def descents(task: Task) -> list[Choice]:
 
 def per_step(advance: Callable[[int], object], calls: int = 1) -> float:
     """Return seconds per step: best of some, each long enough to be measured."""
-    while True:
-        seconds = cpu(lambda: advance(calls))
-        if seconds > PATIENCE:
-            break
+    while (seconds := cpu(partial(advance, calls))) <= PATIENCE:
         calls = max(2 * calls, int(calls * PATIENCE / max(seconds, 1e-6)))
-    return min(seconds, *(cpu(lambda: advance(calls)) for _ in range(REPEATS - 1))) / calls
+    return min(seconds, *(cpu(partial(advance, calls)) for _ in range(REPEATS - 1))) / calls
 
 
-def measured(row: Choice, task: Task) -> tuple[float, float]:
+def measured(make: Callable[[Task], Any], task: Task) -> tuple[float, float]:
     """Return seconds of set-up and per step of an engine."""
-    make, tick = row.engine(), task.step
+    tick = task.step
     make(task).advance(2 * tick, False)  # compiled or loaded before anything is timed
     setup = min(cpu(lambda: make(task)) for _ in range(REPEATS))
-    engine = make(task)
+    engine, made = make(task), 0
 
     def advance(count: int) -> None:
-        engine.advance(tick * (engine.made + count), False)  # type: ignore[attr-defined]
+        nonlocal made
+        made += count
+        engine.advance(tick * made, False)
 
     return setup, per_step(advance)
 
@@ -167,15 +170,22 @@ def table(keep: Path | None = None) -> list[dict[str, Any]]:
     rows = []
     for n, d, m, logistic in grid():
         task = problem(n, d, m, logistic)
-        found = {row.name: measured(row, task) for row in descents(task)}
+        found = {row.name: measured(row.engine(), task) for row in descents(task)}
+        if n < d:
+            inside = descents(replace(task, in_span=True))
+            spanned = {
+                row: partial(SpannedDescent, engine=row.engine()) for row in inside if row.name in IN_SPAN
+            }
+            found |= {f"span+{row.name}": measured(make, task) for row, make in spanned.items()}
         peers = {"NumPy": numpy_loop, "Numba": numba_loop}
         if importlib.util.find_spec("torch") and n * d * m <= 10**7:
             peers["PyTorch"] = torch_loop
         beside = {name: per_step(make(task)) for name, make in peers.items()}
         rows.append({"n": n, "d": d, "m": m, "log": int(logistic), "own": found, "peers": beside})
-        print(f"  {len(rows):4d}  n {n:5d}  d {d:4d}  m {m:6d}  {'log' if logistic else 'sq '}  "
-              + "  ".join(f"{name} {1e6 * cost:.2f}" for name, (_, cost) in found.items())
-              + "  |  " + "  ".join(f"{name} {1e6 * cost:.2f}" for name, cost in beside.items()), flush=True)  # fmt: skip
+        words = [f"{name} {1e6 * cost:.2f}" for name, (_, cost) in found.items()]
+        words += ["|", *(f"{name} {1e6 * cost:.2f}" for name, cost in beside.items())]
+        kind = "log" if logistic else "sq "
+        print(f"{len(rows):4d}  n {n:5d}  d {d:4d}  m {m:6d}  {kind}  {'  '.join(words)}", flush=True)
         if keep is not None:
             keep.write_text(json.dumps(rows))
     return rows
@@ -183,8 +193,10 @@ def table(keep: Path | None = None) -> list[dict[str, Any]]:
 
 def name_of(task: Task) -> str:
     """Return what "auto" takes."""
-    taken = chosen_engine("gradient_descent", "auto", task).func
-    return next(row.name for row in ENGINES if row.verb == "gradient_descent" and row.engine() is taken)
+    make = chosen_engine("gradient_descent", "auto", task)
+    taken, where = (make.args[1], "span+") if make.func is SpannedDescent else (make.func, "")
+    rows = [row for row in ENGINES if row.verb == "gradient_descent"]
+    return where + next(row.name for row in rows if row.engine() is taken)
 
 
 def descent(rows: list[dict[str, Any]]) -> None:
@@ -208,8 +220,11 @@ def descent(rows: list[dict[str, Any]]) -> None:
                 beaten.append(f"{where}: {taken} is {ratio:.2f} × {plain}")
         values, limit = np.array([regret for regret, _ in regrets]), SHORT if steps == STEPS[0] else ALLOWED
         mean = float(np.exp(np.log(values).mean()))
-        print(f"\n{steps:,} steps, {len(values)} problems: mean regret {mean:.3f}, worst {values.max():.2f}, "
-              f"{int(np.sum(values > limit))} above {limit}; beaten by a plain loop: {len(beaten)}")  # fmt: skip
+        above = f"{int(np.sum(values > limit))} above {limit}"
+        print(
+            f"\n{steps:,} steps, {len(values)} problems: regret {mean:.3f} on average, {values.max():.2f} at worst"
+        )
+        print(f"  {above}; beaten by a plain loop: {len(beaten)}")
         for regret, words in sorted(regrets, reverse=True)[:8]:
             if regret > 1.1:
                 print(f"    {regret:.2f}  {words}")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
 from math import ceil, comb, expm1, log2
@@ -24,6 +24,7 @@ import numpy as np
 from shallowflow.arrays import one_of
 from shallowflow.data.targets import PiecewiseConstant
 from shallowflow.dynamics.clock.protocol import Engine
+from shallowflow.dynamics.engines.spanned import SpannedDescent
 from shallowflow.dynamics.problem import SampledTask, Task
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.geometry.orthonormal import ORTHONORMAL, orthogonal, orthonormality
@@ -40,6 +41,8 @@ NUMBA_SECONDS, CACHED_SECONDS = 0.6, 0.005
 """Before the first compiled step of a process, if Numba is not loaded; for each further kernel on disk."""
 COMPILED_SHARE = 0.1
 """A kernel is compiled once per machine: this part of the time counts against one run."""
+IN_SPAN = ("lanes", "fused", "cones", "patterns")
+"""Engines that may run in the span of the inputs."""
 TINY_START = 1e-8
 """Below this size a frozen coordinate can be revived by the rounding of the others."""
 LANES = 8 if "X86_V4" in str(np.show_config(mode="dicts")) else 4
@@ -100,7 +103,7 @@ def relu(task: Task) -> bool:
 
 
 def _plane(task: Task) -> bool:
-    return relu(task) and task.dataset.dimension == 2
+    return relu(task) and _sizes(task)[1] == 2
 
 
 def _orthogonal(task: Task) -> bool:
@@ -131,6 +134,7 @@ def _any(task: Any) -> bool:
 def _sizes(task: Task) -> tuple[int, int, int, int]:
     """Return samples, dimension, neurons, and 1 for the logistic loss."""
     size, dimension = task.dataset.inputs.shape
+    dimension = min(size, dimension) if task.in_span else dimension
     return size, dimension, task.network.width, int(isinstance(task.loss, LogisticLoss))
 
 
@@ -182,11 +186,11 @@ def _line_terms(n: int, d: int, m: int, logistic: int) -> tuple[float, ...]:
 
 
 TERMS: dict[str, tuple[Terms, tuple[float, ...], tuple[float, ...]]] = {
-    "dense": (_dense_terms, (49_800, 5.8, 0.16, 4.4, 28), (5, 0, 0)),
-    "fused": (_fused_terms, (193, 0.042, 0.3, 2.0, 0, 8), (39, 0.006, 0)),
-    "lanes": (_lanes_terms, (20, 0.97, 1.1, 4.4, 3.9, 1.8, 25, 0.46), (5, 0, 0)),
-    "cones": (_cone_terms, (78, 16.8, 30.6, 9.6, 0.0024, 7.8), (340, 0.21, 0)),
-    "patterns": (_pattern_terms, (539, 79, 3.7, 2.4, 0, 0, 36), (270, 0.7, 0.007)),
+    "dense": (_dense_terms, (19_900, 4.4, 0.16, 2.6, 11), (5, 0, 0)),
+    "fused": (_fused_terms, (20, 0.077, 0.24, 1.3, 1.4, 7.3), (39, 0.006, 0)),
+    "lanes": (_lanes_terms, (9, 1.06, 2.6, 3.2, 6.8, 2.4, 24, 1.2), (5, 0, 0)),
+    "cones": (_cone_terms, (20, 12.4, 20.9, 6.8, 0, 6.9), (340, 0.21, 0)),
+    "patterns": (_pattern_terms, (300, 100, 0.83, 0.03, 0, 0.014, 46), (270, 0.7, 0.007)),
     "decoupled": (_decoupled_terms, (200, 0.6, 5), (40, 0.1, 0.002)),
     "scaled": (_decoupled_terms, (100, 2.0, 0), (20, 0.1, 0.002)),
     "blocks": (_line_terms, (20, 3.0, 0), (20, 0.1, 0)),
@@ -202,7 +206,8 @@ def _cost(name: str) -> Callable[[Task], float]:
     def cost(task: Task) -> float:
         n, d, m, logistic = _sizes(task)
         each = sum(map(mul, step, terms(n, d, m, logistic)))
-        return float(1e-6 * sum(map(mul, setup, (1, m, n * m * d))) + 1e-9 * task.steps * each)
+        span = 1e-9 * task.dataset.dimension * n * (4 * n + m) if task.in_span else 0.0
+        return float(span + 1e-6 * sum(map(mul, setup, (1, m, n * m * d))) + 1e-9 * task.steps * each)
 
     return cost
 
@@ -334,10 +339,7 @@ def chosen_engine(verb: str, name: str, task: Any, precision: str = "double") ->
     one_of(name, "engine", ("auto", *rows))
     able = {key: row for key, row in rows.items() if row.single or precision == "double"}
     if name == "auto":
-        fitting = [row for row in able.values() if row.auto and row.fits(task)]
-        if not fitting:
-            raise InvalidInputError(f"precision: 'single' needs a ReLUNetwork, {_got(task)}")
-        return partial(min(_exact(fitting), key=lambda row: row.total(task)).engine(), task)
+        return _cheapest(list(able.values()), task)
     if not rows[name].fits(task):
         raise InvalidInputError(f"engine: '{name}' needs {rows[name].needs}, {_got(task)}")
     if name not in able:
@@ -345,6 +347,24 @@ def chosen_engine(verb: str, name: str, task: Any, precision: str = "double") ->
         raise InvalidInputError(f"precision: 'single' needs one of the engines {listed}, got '{name}'")
     _warn_of_revival(rows[name], task)
     return partial(rows[name].engine(), task)
+
+
+def _cheapest(rows: list[Choice], task: Any) -> partial[Engine[Any]]:
+    """Return what makes the engine with the least expected time, maybe in the span of few inputs."""
+    fitting = _exact([row for row in rows if row.auto and row.fits(task)])
+    if not fitting:
+        raise InvalidInputError(f"precision: 'single' needs a ReLUNetwork, {_got(task)}")
+    best = min(fitting, key=lambda row: row.total(task))
+    if best.name not in TERMS or not relu(task) or best.name == "decoupled":
+        return partial(best.engine(), task)
+    if task.dataset.size < task.dataset.dimension:
+        spanned = replace(task, in_span=True)
+        inside = [row for row in rows if row.auto and row.name in IN_SPAN and row.fits(spanned)]
+        other = min(inside, key=lambda row: row.total(spanned))
+        if other.total(spanned) < best.total(task):
+            made: Callable[..., Engine[Any]] = SpannedDescent
+            return partial(made, task, other.engine())
+    return partial(best.engine(), task)
 
 
 def _exact(rows: list[Choice]) -> list[Choice]:

@@ -20,8 +20,8 @@ from shallowflow.models.networks import NETWORKS, LogScaledNetwork, Network, Ste
 class Task:
     """A network to be trained on data: by `steps` steps of descent, or by a flow to a tolerance.
 
-    speed: the factor of the flow's gradient; epsilon: the inner layer moves epsilon times as fast; stop: the
-    norm of the gradient at which a flow ends.
+    epsilon: the inner layer moves epsilon times as fast; in_span: few inputs are taken in the coordinates of
+    their span; speed: the factor of the flow's gradient; stop: the norm of the gradient at which a flow ends.
     """
 
     network: Network
@@ -31,6 +31,7 @@ class Task:
     epsilon: float = 1.0
     steps: int = 0
     precision: str = "double"
+    in_span: bool = False
     speed: float = 1.0
     tolerance: float = 1e-8
     stop: float = 0.0
