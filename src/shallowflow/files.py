@@ -19,7 +19,7 @@ def as_path(value: object, name: str = "path") -> Path:
     return Path(value)
 
 
-def write_atomically(path: Path, write: Callable[[BinaryIO], None]) -> None:
+def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
     """Call `write(file)` on a temporary file beside `path`, then rename it over `path`."""
     try:
         handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent or ".")

@@ -5,7 +5,7 @@ import pytest
 from shallowflow.reporting.tables import LONGEST, costs_text, runs_table, studies_table
 from shallowflow.reporting.terminal import runs_bar, tally_text
 from shallowflow.studies import Result, Tally
-from shallowflow.studies.table import table
+from shallowflow.studies.results import table
 from tests.reporting.test_terminal import printed
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from shallowflow.studies import Store
-from shallowflow.studies.table import WRITERS, table, write_table
+from shallowflow.studies.results import WRITERS, table, write_table
 
 store_argument = click.argument("store", metavar="DIR")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")

@@ -93,7 +93,7 @@ class Experiment:
         """Run the experiment at a scale; its sweeps, if it has any, on an executor and in a store."""
         one_of(scale, "scale", SCALES)
         parameters = self.parameters[scale]
-        show = progress or _silent
+        show = progress or (lambda fraction, doing: None)
         start = time.perf_counter()
         sweep = (_sweep(show, executor, store),) if self.sweeps else ()
         findings = self.run(parameters, show, *sweep)
@@ -147,7 +147,3 @@ def _sweep(show: Progress, executor: Executor | None, store: Store | None) -> Sw
         return results
 
     return sweep
-
-
-def _silent(fraction: float, doing: str) -> None:
-    """Show no progress."""

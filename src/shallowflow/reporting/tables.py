@@ -45,7 +45,7 @@ def studies_table(studies: Sequence[Mapping[str, Any]]) -> Grid:
 
 
 def runs_table(columns: Mapping[str, Sequence[Any]]) -> Grid:
-    """Return the runs of a study (`studies.table.table`): parameters, status, metrics, time."""
+    """Return the runs of a study (`studies.results.table`): parameters, status, metrics, time."""
     shown = [name for name in columns if name.startswith(("parameters.", "metrics."))]
     names = ["identity", *(n for n in shown if n.startswith("p")), "repeat", "status"]
     names += [*(n for n in shown if n.startswith("m")), "seconds"]
