@@ -7,6 +7,7 @@ import numpy as np
 from shallowflow.arrays import Floats
 from shallowflow.data.dataset import Dataset
 from shallowflow.experiments.figure import Panel, Series
+from shallowflow.landscape.geometry.least_squares import least_squares
 from shallowflow.models import Network, ReLUNetwork
 
 INNER = 1.0
@@ -49,6 +50,13 @@ def function_on_line(network: Network, x: Floats, dataset: Dataset) -> Floats:
 def data_series(dataset: Dataset, size: float = 1.0) -> Series:
     """Return the data on the line as points."""
     return Series(dataset.inputs[:, 0], dataset.targets, "data", style="points", tone="ink", size=size)
+
+
+def least_squares_line(dataset: Dataset, points: int = 401) -> Series:
+    """Return the least-squares line, to be drawn behind a network."""
+    x = line_grid(dataset, points)
+    values = as_inputs(x, dataset) @ least_squares(dataset).coefficients
+    return Series(x, values, "least squares", style="dashed", tone="muted")
 
 
 def function_panel(

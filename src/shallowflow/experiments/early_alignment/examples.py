@@ -18,7 +18,12 @@ from shallowflow.dynamics.record import Record
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.experiments.experiment import Claim, Experiment, Findings, Progress, Values, part, scales
 from shallowflow.experiments.figure import Figure, Panel, Series
-from shallowflow.experiments.network_panels import as_inputs, data_series, function_on_line, line_grid
+from shallowflow.experiments.network_panels import (
+    data_series,
+    function_on_line,
+    least_squares_line,
+    line_grid,
+)
 from shallowflow.landscape import Nature, extremal_vectors, least_squares, nature, spurious_conditions
 from shallowflow.models import ReLUNetwork, initialize
 
@@ -33,13 +38,6 @@ def assumed_points(points: tuple[tuple[float, float], ...] = ASSUMED) -> Dataset
     """Return data that satisfy Assumption 3, bias coordinate appended."""
     table = np.array(points)
     return Dataset(table[:, :1], table[:, 1], name="Assumption 3").with_bias()
-
-
-def least_squares_line(dataset: Dataset, points: int = 401) -> Series:
-    """Return the least-squares line, to be drawn behind a network."""
-    x = line_grid(dataset, points)
-    values = as_inputs(x, dataset) @ least_squares(dataset).coefficients
-    return Series(x, values, "least squares", style="dashed", tone="muted")
 
 
 def run_fig1(parameters: Values, progress: Progress) -> Findings:

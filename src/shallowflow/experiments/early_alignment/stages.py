@@ -15,7 +15,6 @@ from shallowflow.data.generators import stewart, three_points
 from shallowflow.dynamics.descent import gradient_descent
 from shallowflow.dynamics.record import Record
 from shallowflow.dynamics.trajectory import Trajectory
-from shallowflow.experiments.early_alignment.examples import least_squares_line
 from shallowflow.experiments.experiment import Claim, Experiment, Findings, Progress, Values, part, scales
 from shallowflow.experiments.figure import Animation, Figure, Panel, Series
 from shallowflow.experiments.network_panels import (
@@ -24,6 +23,7 @@ from shallowflow.experiments.network_panels import (
     function_on_line,
     function_panel,
     largest_norm,
+    least_squares_line,
     line_grid,
 )
 from shallowflow.landscape import (

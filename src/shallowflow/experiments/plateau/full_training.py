@@ -16,6 +16,7 @@ from shallowflow.experiments.experiment import Claim, Experiment, Findings, Prog
 from shallowflow.experiments.figure import Figure, Panel, Series
 from shallowflow.experiments.plateau.staircase import (
     LOSS,
+    SKETCH,
     STEP,
     Training,
     anls,
@@ -29,8 +30,6 @@ from shallowflow.models import KnotNetwork
 CONVERGED = 1e-6
 """The mean square of (3.4) has converged to 0 when it is below this share of its start."""
 TONES = ("blue", "orange", "green", "pink", "sky", "red", "ink", "muted")
-SKETCH = {"points": tuple(float(k) for k in range(10)), "knots": (1.5, 3.25, 3.75, 5.5, 8.5)}
-"""Five knots among ten points, as in Figures 3 and 6: U_2 is empty and U_5 has one point."""
 
 
 def run_fig3(parameters: Values, progress: Progress) -> Findings:

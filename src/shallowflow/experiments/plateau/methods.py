@@ -17,10 +17,10 @@ from shallowflow.dynamics.outer_weights import least_squares_outer
 from shallowflow.dynamics.record import Record
 from shallowflow.experiments.experiment import Claim, Experiment, Findings, Progress, Values, scales
 from shallowflow.experiments.figure import Figure, Panel, Series
-from shallowflow.experiments.plateau.full_training import SKETCH
 from shallowflow.experiments.plateau.staircase import (
     LOSS,
     RATE,
+    SKETCH,
     STEP,
     Training,
     anls,

@@ -27,6 +27,8 @@ RATE = 1e-3
 STEP = 2 * RATE
 """The step on ½·mean that equals the paper's rate on the mean squared error."""
 LOSS = SquareLoss()
+SKETCH = {"points": tuple(float(k) for k in range(10)), "knots": (1.5, 3.25, 3.75, 5.5, 8.5)}
+"""Five knots among ten points, as in Figures 3 and 6: U_2 is empty and U_5 has one point."""
 
 
 @dataclass(frozen=True)
