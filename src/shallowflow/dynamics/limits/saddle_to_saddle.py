@@ -121,11 +121,11 @@ class _Jumping:
         pairs = zip(process.jump_times, process.neurons, strict=True)
         found = [Event(float(time), "jump", int(neuron)) for time, neuron in pairs]
         ties = f" Ties (Assumption 4 (ii) fails) at jumps {list(process.ties)}." if process.ties else ""
-        told: dict[str, float | int | str] = {"jumps": self._jumps, "ties": ties}
+        known: dict[str, float | int | str] = {"jumps": self._jumps, "ties": ties}
         if not process.interpolates:
             # A neuron that jumps fits all its points: what is left at the end was in no neuron's mask.
-            told["points"] = never_fitted(process.unfitted)
-        stop = Stop("interpolates" if process.interpolates else "never fitted", told)
+            known["points"] = never_fitted(process.unfitted)
+        stop = Stop("interpolates" if process.interpolates else "never fitted", known)
         return Piece(self._path.times, process.losses, events=lambda most: found[:most], stop=stop)
 
     def loss(self) -> float:
