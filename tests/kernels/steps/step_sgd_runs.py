@@ -7,10 +7,13 @@ import numpy as np
 import shallowflow as sf
 from shallowflow.arrays import Floats
 from shallowflow.dynamics.engines.step_sgd import HatSteps, PlainSteps, PlateauSteps, Sampling
-from shallowflow.kernels.steps.sgd import seeded, uniform
+from shallowflow.kernels.steps import sgd
+from shallowflow.kernels.steps.sgd import Stream, seeded
 from shallowflow.models.networks import StepNetwork
+from tests.kernels.entry import entry
 
 TARGET = sf.PiecewiseConstant([0.2, 0.35, 0.5, 0.65, 0.8], [1.0, 5.0, 1.0, 3.0, 1.0, 5.0])
+uniform = entry(sgd.uniform)
 ENGINES: dict[str, type[PlainSteps] | type[PlateauSteps] | type[HatSteps]] = {
     "plain": PlainSteps,
     "plateaus": PlateauSteps,
@@ -32,15 +35,15 @@ def trained(name: str, network: StepNetwork, chosen: Sampling, steps: int) -> St
     return found
 
 
-def draw_number(state: tuple[np.uint64, ...]) -> tuple[float, tuple[np.uint64, ...]]:
+def draw_number(state: Stream) -> tuple[float, Stream]:
     """Return the next number of the stream; outside a kernel the words come back as plain integers."""
-    number, *words = uniform(*state)
-    return number, tuple(np.uint64(word) for word in words)
+    number, words = uniform(state)
+    return number, Stream(*(np.uint64(word) for word in words))
 
 
 def python_twin(network: StepNetwork, chosen: Sampling, steps: int) -> tuple[Floats, Floats, float]:
     """Return positions, outer weights and offset after formula (9), in NumPy."""
-    now = tuple(seeded(chosen.seed))
+    now = Stream(*seeded(chosen.seed))
     u, a, offset = network.positions.copy(), network.outer.copy(), float(network.offset)
     eta = network.sharpness
     for _ in range(steps):

@@ -23,43 +23,36 @@ class WindowDescent:
         step: float,
         epsilon: float,
     ) -> None:
-        self._network = network
+        from shallowflow.kernels.steps import descent
+
+        self._kernel, self._network = descent, network
         shape = (network.width, dataset.dimension)
-        self._u = np.array(network.positions.reshape(shape).T, order="C")
-        self._a = np.array(network.outer.reshape(shape).T, order="C")
-        self._offset = np.array([float(network.offset)])
+        u = np.array(network.positions.reshape(shape).T, order="C")
+        a = np.array(network.outer.reshape(shape).T, order="C")
+        self._neurons = descent.new_neurons(u, a, float(network.offset), network.sharpness, dataset.size)
         order = np.argsort(dataset.inputs, axis=0, kind="stable").T.astype(np.int64)
         x = np.take_along_axis(dataset.inputs.T, order, axis=1)
-        self._samples = (np.ascontiguousarray(x), np.ascontiguousarray(order), dataset.targets.copy())
-        self._rates = (step, step * epsilon)
+        self._samples = descent.Samples(
+            np.ascontiguousarray(x), np.ascontiguousarray(order), dataset.targets.copy()
+        )
         norm = isinstance(loss, NormLoss)
-        self._loss = (norm, 1.0 if isinstance(loss, NormLoss) else loss.weight(dataset.size))
+        weight = 1.0 if isinstance(loss, NormLoss) else loss.weight(dataset.size)
+        self._rules = descent.Rules(step, step * epsilon, norm, weight)
 
     def advance(self, steps: int) -> int:
         """Make up to `steps` steps; stop where the loss overflows."""
-        from shallowflow.kernels.steps.descent import advance_windows
-
-        done = advance_windows(
-            self._u,
-            self._a,
-            self._offset,
-            self._network.sharpness,
-            self._samples,
-            self._rates,
-            self._loss,
-            steps,
-        )
-        finite = np.isfinite(self._u).all() and np.isfinite(self._a).all()
-        return int(done) if finite else min(int(done), steps - 1)
+        done = int(self._kernel.advance_windows(self._neurons, self._samples, self._rules, steps))
+        finite = np.isfinite(self._neurons.u).all() and np.isfinite(self._neurons.a).all()
+        return done if finite else min(done, steps - 1)
 
     def network(self) -> Network:
         """Return the current network."""
         shape = self._network.positions.shape
         return self._network.moved(
             {
-                "positions": self._u.T.reshape(shape).copy(),
-                "outer": self._a.T.reshape(shape).copy(),
-                "offset": np.asarray(float(self._offset[0])),
+                "positions": self._neurons.u.T.reshape(shape).copy(),
+                "outer": self._neurons.a.T.reshape(shape).copy(),
+                "offset": np.asarray(float(self._neurons.offset[0])),
             }
         )
 

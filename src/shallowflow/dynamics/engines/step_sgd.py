@@ -14,8 +14,6 @@ from shallowflow.data.targets import PiecewiseConstant
 from shallowflow.dynamics.outcome import Event
 from shallowflow.models.networks import Network, StepNetwork
 
-FEWEST_CELLS, CELLS_PER_NEURON, VECTOR = 4096, 8, 8
-
 
 @dataclass(frozen=True)
 class Sampling:
@@ -28,11 +26,6 @@ class Sampling:
     seed: np.random.SeedSequence
     box: bool = False
 
-    @property
-    def rates(self) -> tuple[float, float, float]:
-        """(h, εh, noise), as kernels take them."""
-        return self.step, self.slow, self.noise
-
 
 class _StepSGD:
     """What the engines share: the copied arrays, the network, no events."""
@@ -40,10 +33,12 @@ class _StepSGD:
     name: str
 
     def __init__(self, network: StepNetwork, target: PiecewiseConstant, sampling: Sampling) -> None:
-        from shallowflow.kernels.steps.sgd import seeded
+        from shallowflow.kernels.steps.sgd import Rules, Target, seeded
 
-        self._network, self._sampling = network, sampling
-        self._target = (target.breakpoints.copy(), target.values.copy())
+        self._network, self._batch = network, sampling.batch
+        # Writable copies: read-only arrays would be a second type to compile for.
+        self._target = Target(target.breakpoints.copy(), target.values.copy())
+        self._rules = Rules(sampling.step, sampling.slow, sampling.noise, network.sharpness, sampling.box)
         self._state = seeded(sampling.seed)
 
     def _moved(self, positions: Floats, a: Floats) -> StepNetwork:
@@ -74,11 +69,10 @@ class PlainSteps(_StepSGD):
         """Make up to `steps` steps; stop where a residual overflows."""
         from shallowflow.kernels.steps.sgd import advance_batches, advance_plain
 
-        start = (self._u, self._a, self._network.sharpness, self._target, self._sampling.rates)
-        box, batch = self._sampling.box, self._sampling.batch
-        if batch == 1:
-            return int(advance_plain(*start, box, steps, self._state))
-        return int(advance_batches(*start, box, (steps, batch), self._state))
+        start, scratch = (self._u, self._a, self._target, self._rules), np.empty((3, self._a.size))
+        if self._batch == 1:
+            return int(advance_plain(*start, steps, self._state, scratch[0]))
+        return int(advance_batches(*start, (steps, self._batch), self._state, scratch))
 
     def network(self) -> Network:
         """Return the current network."""
@@ -89,20 +83,12 @@ class _SortedSteps(_StepSGD):
     """Sorted positions and the table of cells."""
 
     def __init__(self, network: StepNetwork, target: PiecewiseConstant, sampling: Sampling) -> None:
-        from shallowflow.kernels.steps.sgd import locate, pieces_of_cells, refill
+        from shallowflow.kernels.steps.sgd import new_cells
 
         super().__init__(network, target, sampling)
         self._labels: Ints = np.argsort(network.positions, kind="stable").astype(np.int64)
         self._u = network.positions[self._labels]
-        cells = FEWEST_CELLS
-        while cells < CELLS_PER_NEURON * network.width:
-            cells *= 2
-        low, high = np.empty(network.width, np.int64), np.empty(network.width, np.int64)
-        for slot in range(network.width):
-            locate(self._u, 0.5 * network.sharpness, low, high, slot, cells)
-        pieces, codes = pieces_of_cells(self._target[0], cells), np.empty(cells, np.int32)
-        refill(codes, pieces, low, high, 0, cells - 1)
-        self._cells = (codes, pieces, low, high)
+        self._cells = new_cells(self._u, 0.5 * network.sharpness, self._target.breaks)
 
     def _in_order(self, a: Floats) -> StepNetwork:
         """Return the network from weights (m + 1,) in sorted order."""
@@ -121,38 +107,20 @@ class PlateauSteps(_SortedSteps):
     name = "plateaus"
 
     def __init__(self, network: StepNetwork, target: PiecewiseConstant, sampling: Sampling) -> None:
-        from shallowflow.kernels.steps.plateaus import ramps
+        from shallowflow.kernels.steps import plateaus
 
         super().__init__(network, target, sampling)
-        padded = -(-(network.width + 2) // VECTOR) * VECTOR
-        self._c = np.zeros(padded)
-        self._c[: network.width + 1] = np.cumsum(self._sorted_weights())
-        self._ramp, self._scratch = ramps(network.width, padded), np.empty(padded)
+        self._kernel = plateaus
+        self._neurons = plateaus.new_plateaus(self._u, self._labels, self._sorted_weights())
 
     def advance(self, steps: int) -> int:
         """Make up to `steps` steps; stop where a residual overflows."""
-        from shallowflow.kernels.steps.plateaus import advance_plateaus
-
-        return int(
-            advance_plateaus(
-                self._u,
-                self._c,
-                self._labels,
-                self._cells,
-                self._ramp,
-                self._scratch,
-                self._network.sharpness,
-                self._target,
-                self._sampling.rates,
-                self._sampling.box,
-                steps,
-                self._state,
-            )
-        )
+        start = self._neurons, self._cells, self._target, self._rules
+        return int(self._kernel.advance_plateaus(*start, steps, self._state))
 
     def network(self) -> Network:
         """Return the current network."""
-        return self._in_order(np.diff(self._c[: self._u.size + 1], prepend=0.0))
+        return self._in_order(self._kernel.weights(self._neurons))
 
 
 class HatSteps(_SortedSteps):
@@ -161,38 +129,17 @@ class HatSteps(_SortedSteps):
     name = "hats"
 
     def __init__(self, network: StepNetwork, target: PiecewiseConstant, sampling: Sampling) -> None:
-        from shallowflow.kernels.steps.hats import AHEAD, DRAWS, FAN, hats
+        from shallowflow.kernels.steps import hats
 
         super().__init__(network, target, sampling)
-        self._levels = hats(self._sorted_weights())
-        self._rulers = (np.arange(float(self._levels[0].size)), np.arange(float(FAN)))
-        self._draws = np.zeros(DRAWS + 2 * AHEAD), np.zeros(DRAWS)
-        self._scratch = np.empty(network.width)
+        self._kernel = hats
+        self._neurons = hats.new_hats(self._u, self._labels, self._sorted_weights())
 
     def advance(self, steps: int) -> int:
         """Make up to `steps` steps; stop where a residual overflows."""
-        from shallowflow.kernels.steps.hats import advance_hats
-
-        return int(
-            advance_hats(
-                self._u,
-                self._labels,
-                self._levels,
-                self._rulers,
-                self._cells,
-                self._draws,
-                self._scratch,
-                self._network.sharpness,
-                self._target,
-                self._sampling.rates,
-                self._sampling.box,
-                steps,
-                self._state,
-            )
-        )
+        start = self._neurons, self._cells, self._target, self._rules
+        return int(self._kernel.advance_hats(*start, steps, self._state))
 
     def network(self) -> Network:
         """Return the current network."""
-        from shallowflow.kernels.steps.hats import weights
-
-        return self._in_order(weights(*self._levels, self._u.size))
+        return self._in_order(self._kernel.weights(self._neurons))
