@@ -92,7 +92,7 @@ class Path(FrozenArrays, Generic[N_co]):
         raise NotImplementedError
 
     def resting(self, time: float) -> tuple[Ints, Ints] | None:
-        """Return neurons and data points, pair by pair, that rest on each other; None if the run did not say."""
+        """Return neurons and data points, pair by pair, that rest on each other; None: not known."""
         return None
 
     def recorded(self) -> Floats:
@@ -165,7 +165,7 @@ class RestLog(Path[N_co]):
     rest_points: Annotated[Ints, Column(("r",), whole=True)] | None = field(default=None, kw_only=True)
 
     def resting(self, time: float) -> tuple[Ints, Ints] | None:
-        """Return neurons and data points, pair by pair, that rest on each other; None if the run did not say."""
+        """Return neurons and data points, pair by pair, that rest on each other; None: not known."""
         if self.rest_times is None or self.rest_neurons is None or self.rest_points is None:
             return None
         known = int(np.searchsorted(self.rest_times, within(time, self.times), side="right"))
