@@ -71,9 +71,10 @@ def stochastic_descent(
     if isinstance(network, StepNetwork) and network.sharpness == 0:
         raise InvalidInputError("network: sharpness must be > 0 to be trained by gradients, got 0")
     step, steps = positive(step, "step"), count(steps, "steps")
+    epsilon = positive(epsilon, "epsilon")
     sampling = Sampling(
         step,
-        step * positive(epsilon, "epsilon"),
+        step * epsilon,
         non_negative(noise, "noise"),
         count(batch, "batch"),
         seed_sequence(seed),
@@ -81,7 +82,8 @@ def stochastic_descent(
     )
     make = _engine(one_of(engine, "engine", ENGINES), network, target, loss, sampling)
     record = checked_record(record, default_record(flatten(network).size))
-    setting = Setting("stochastic_descent", None, target, loss, step=step, epsilon=epsilon)
+    given = SquareLoss() if loss is None else loss
+    setting = Setting("stochastic_descent", None, target, given, step=step, epsilon=epsilon)
     return run(make, record, steps * step, setting=setting, progress=progress)
 
 

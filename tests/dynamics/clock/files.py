@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import tracemalloc
 import zipfile
 from collections.abc import Callable
@@ -16,7 +15,6 @@ import pytest
 from shallowflow.arrays import Floats
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.errors import FileFormatError
-from shallowflow.models.base import BaseNetwork
 
 
 def fingerprint(trajectory: Trajectory) -> tuple[object, ...]:
@@ -31,7 +29,7 @@ def fingerprint(trajectory: Trajectory) -> tuple[object, ...]:
         *(bits(array) for array in (trajectory.times, trajectory.losses)),
         *(bits(value) for value in path.__dict__.values() if isinstance(value, np.ndarray)),
         (type(path), getattr(path, "sparse", None), type(path.template), template),
-        (trajectory.events, trajectory.outcome, repr(dict(trajectory.statistics))),
+        (trajectory.events, trajectory.outcome, repr(dict(trajectory.statistics)), trajectory.setting),
     )
 
 
@@ -80,3 +78,10 @@ def peak_memory(action: Callable[[], object]) -> int:
         tracemalloc.stop()
 
 
+def changed(
+    content: bytes, name: str, change: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]
+) -> dict[str, bytes]:
+    """Return the members of a file, one array of them changed."""
+    members = members_of(content)
+    array = np.load(io.BytesIO(members[f"{name}.npy"]))
+    return {**members, f"{name}.npy": npy(np.ascontiguousarray(change(array)))}

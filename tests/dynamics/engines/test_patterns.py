@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import shallowflow as sf
+from shallowflow.dynamics.clock.paths import flatten
 from shallowflow.dynamics.descent_engines import cheapest
 from shallowflow.dynamics.engines.cones import BucketedDescent, PatternDescent
 from shallowflow.dynamics.engines.stepping import DenseDescent
 from shallowflow.dynamics.problem import Task
-from shallowflow.dynamics.clock.paths import flatten
 from shallowflow.models.loss import Loss
 from tests.dynamics.ticks import steps_made
 
