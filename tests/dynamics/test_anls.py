@@ -229,9 +229,7 @@ def test_bad_arguments_are_named() -> None:
     with pytest.raises(sf.InvalidInputError, match="method: must be one of windowed, orthogonal"):
         active_neuron_least_squares(network, F1, method="magic")
     for gone in ("chain", "reference"):
-        with pytest.raises(
-            sf.InvalidInputError, match=f"method: '{gone}' is gone; 'windowed' makes"
-        ):
+        with pytest.raises(sf.InvalidInputError, match=f"method: '{gone}' is gone; 'windowed' makes"):
             active_neuron_least_squares(network, F1, method=gone)
     with pytest.raises(sf.InvalidInputError, match="max_iterations: must be >= 0"):
         active_neuron_least_squares(network, F1, max_iterations=-1)

@@ -15,7 +15,7 @@ from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.clock.loop import Progress, run
 from shallowflow.dynamics.clock.paths import flatten
 from shallowflow.dynamics.clock.setting import Setting
-from shallowflow.dynamics.descent_engines import chosen_engine
+from shallowflow.dynamics.descent_engines import SWEEPS, chosen_engine
 from shallowflow.dynamics.outcome import Outcome
 from shallowflow.dynamics.problem import Task, check_problem, checked_loss, checked_record
 from shallowflow.dynamics.record import Record, default_record
@@ -83,24 +83,24 @@ def gradient_descent(
     record = checked_record(record, default_record(flatten(network).size))
     task = Task(network, dataset, loss, step, epsilon, steps, precision)
     make = chosen_engine(engine, task)
-    limit = stability(task)
     setting = Setting("gradient_descent", None, dataset, loss, step=step, epsilon=epsilon)
     trajectory = run(make, record, steps * step, setting=setting, progress=progress, stop_below=stop_below)
+    limit = stability(task, sparing=trajectory.setting.engine in SWEEPS)
     if limit is None:
         return trajectory
     statistics = {**trajectory.statistics, "step × λ_max at the start": limit}
     return replace(trajectory, statistics=statistics, outcome=_judged(trajectory, limit))
 
 
-def stability(task: Task) -> float | None:
+def stability(task: Task, *, sparing: bool = False) -> float | None:
     """Return step·λ_max of the Gauss–Newton matrix at the start (stable below 2), None if unknown.
 
-    Unknown where it overflows, or where knowing it would cost a good part of the run.
+    Unknown where it overflows or is too much work; sparing: also where it would cost a good part of the run.
     For the losses here the Gauss–Newton matrix JᵀWJ has W_k = ∂²L/∂h_k²; its largest eigenvalue is that of
     the n × n matrix W^½ J J^T W^½, with the inner columns of J scaled by √epsilon.
     """
     network, dataset = task.network, task.dataset
-    work = task.steps * network.width * dataset.dimension / 10
+    work = task.steps * network.width * dataset.dimension / 10 if sparing else np.inf
     size = dataset.size
     if size > 2000 or size * flatten(network).size > 4_000_000:
         return None

@@ -113,6 +113,8 @@ CHOICES: dict[str, Choice] = {
     "scaled": Choice(LogDescent, f"a LogScaledNetwork and {_SQUARE}", _log_scaled),
 }
 ENGINES = ("auto", *CHOICES)
+SWEEPS = tuple(name for name, choice in CHOICES.items() if choice.single)
+"""The engines for wide sweeps."""
 
 
 def chosen_engine(name: str, task: Task) -> Callable[[], Engine[Any]]:
@@ -129,8 +131,9 @@ def chosen_engine(name: str, task: Task) -> Callable[[], Engine[Any]]:
             f"{type(task.loss).__name__} on inputs of dimension {task.dataset.dimension}"
         )
     if single and not choice.single:
-        able = ", ".join(key for key, each in CHOICES.items() if each.single)
-        raise InvalidInputError(f"precision: 'single' needs one of the engines {able}, got '{name}'")
+        raise InvalidInputError(
+            f"precision: 'single' needs one of the engines {', '.join(SWEEPS)}, got '{name}'"
+        )
     return partial(choice.engine, task)
 
 
