@@ -16,7 +16,7 @@ START = sf.initialize.uniform_positions(6, sharpness=0.1, outer=np.linspace(-1, 
 
 def test_the_flow_is_that_of_an_implicit_integrator() -> None:
     def velocity(_: float, theta: Floats) -> Floats:
-        gradient = sf.landscape.population_gradient(unflatten(START, theta), TARGET)  # type: ignore[arg-type]
+        gradient = sf.landscape.population_gradient(unflatten(START, theta), TARGET)
         return -2.0 * np.concatenate(
             [0.3 * gradient["positions"], gradient["outer"], [float(gradient["offset"])]]
         )
@@ -39,7 +39,7 @@ def test_the_flow_on_a_fine_grid_of_data_is_nearly_the_population_flow() -> None
 def test_the_flow_stops_when_the_gradient_is_small() -> None:
     flow = sf.population_flow(START, TARGET, until=1e5, stop=1e-3)
     assert flow.outcome.status == "converged"
-    gradient = sf.landscape.population_gradient(flow.final, TARGET)  # type: ignore[arg-type]
+    gradient = sf.landscape.population_gradient(flow.final, TARGET)
     assert np.linalg.norm(np.concatenate([np.ravel(g) for g in gradient.values()])) <= 1e-3
 
 

@@ -235,7 +235,9 @@ class Polynomials(RestLog[N_co]):
         return np.concatenate([self.values[:, 0], self.values[-1:, -1]])
 
     def check(self) -> None:
-        """Refuse steps with fewer than two nodes."""
+        """Refuse paths without a step, steps of no length, and steps with fewer than two nodes."""
+        if len(self.times) < 2 or np.any(np.diff(self.times) <= 0):
+            raise FileFormatError("path_times must have a step, and all steps a length")
         if self.values.shape[1] < 2:
             raise FileFormatError(
                 f"path_values has {self.values.shape[1]} nodes per step instead of 2 or more"

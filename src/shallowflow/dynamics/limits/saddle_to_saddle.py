@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 
-from shallowflow.arrays import Bools, Floats, Ints, count, non_negative, positive, shown, vector
+from shallowflow.arrays import Bools, Floats, Ints, count, frozen, non_negative, positive, shown, vector
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.clock.array_file import Arrays, FileKind, Header, check_shape, format_of
 from shallowflow.dynamics.clock.loop import run
@@ -184,7 +184,7 @@ class SaddleToSaddle(Trajectory[ReLUNetwork]):
     @property
     def mask(self) -> Bools:
         """Where a neuron is active on a point of its sign, (n, m)."""
-        return self._saddles.mask.astype(np.bool_)
+        return frozen(self._saddles.mask.astype(np.bool_))
 
     @property
     def signs(self) -> Floats:
@@ -356,13 +356,12 @@ def _assemble(header: Header, arrays: Arrays) -> SaddleToSaddle:
     check_shape("mask", arrays["mask"], (dataset.size, len(signs)))
     check_shape("shares", shares, signs.shape)
     process = jump_process(arrays["mask"].astype(np.bool_), dataset.targets)
-    corrections = arrays["corrections"]
+    start = ReLUNetwork(np.zeros((len(signs), dataset.dimension)), np.zeros(len(signs)))
+    data = dataset.inputs, dataset.targets, arrays["mask"]
+    times, corrections = np.append(0.0, process.jump_times), arrays["corrections"]
+    path = Saddles(start, times, *data, signs, shares, corrections)
+    path.check()
     check_shape("corrections", corrections, process.jump_times.shape)
     if not np.isfinite(corrections).all():
         raise FileFormatError("corrections must be finite")
-    start = ReLUNetwork(np.zeros((len(signs), dataset.dimension)), np.zeros(len(signs)))
-    data = dataset.inputs, dataset.targets, arrays["mask"]
-    times = np.append(0.0, process.jump_times)
-    path = Saddles(start, times, *data, signs, shares, corrections)
-    path.check()
     return _followed(path, dataset)
