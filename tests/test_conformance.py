@@ -200,7 +200,7 @@ def test_every_engine_of_adam_makes_the_same_steps(engine: str) -> None:
     np.testing.assert_allclose(flatten(trajectory.final), flatten(reference.final), rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize("engine", ("auto", "dense", "stages", "cones"))
+@pytest.mark.parametrize("engine", ["auto", "dense", "stages", "cones"])
 def test_every_engine_of_the_flow_follows_the_same_path(engine: str) -> None:
     network, dataset = PROBLEMS[sf.ReLUNetwork if engine == "cones" else sf.KnotNetwork]
     record = sf.Record.at([0.5, 1.0, 2.0])

@@ -39,7 +39,7 @@ def test_the_flow_on_a_fine_grid_of_data_is_nearly_the_population_flow() -> None
 def test_the_flow_stops_when_the_gradient_is_small() -> None:
     flow = sf.population_flow(START, TARGET, until=1e5, stop=1e-3)
     assert flow.outcome.status == "converged"
-    gradient = sf.landscape.population_gradient(flow.final, TARGET)
+    gradient = sf.landscape.population_gradient(flow.final, TARGET)  # type: ignore[arg-type]
     assert np.linalg.norm(np.concatenate([np.ravel(g) for g in gradient.values()])) <= 1e-3
 
 
