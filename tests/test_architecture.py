@@ -27,6 +27,8 @@ LINT = "from importlinter.cli import lint_imports_command; lint_imports_command(
 FORBIDDEN = {
     "layers": ("models/loss.py", "import shallowflow.dynamics.flow"),
     "certificates": ("certificates/__init__.py", "import shallowflow.dynamics.descent"),
+    "systems": ("kernels/knots/descent.py", "import shallowflow.kernels.cones.descent"),
+    "readings": ("readings/stages.py", "import shallowflow.dynamics.flow"),
     "numba": ("data/dataset.py", "import numba"),
     "scikit-learn": ("landscape/geometry/blocks.py", "import sklearn"),
     "drawing": ("experiments/figure.py", "import matplotlib"),
