@@ -221,9 +221,7 @@ def descent(rows: list[dict[str, Any]]) -> None:
         values, limit = np.array([regret for regret, _ in regrets]), SHORT if steps == STEPS[0] else ALLOWED
         mean = float(np.exp(np.log(values).mean()))
         above = f"{int(np.sum(values > limit))} above {limit}"
-        print(
-            f"\n{steps:,} steps, {len(values)} problems: regret {mean:.3f} on average, {values.max():.2f} at worst"
-        )
+        print(f"\n{steps:,} steps, {len(values)} problems: regret {mean:.3f}, at worst {values.max():.2f}")
         print(f"  {above}; beaten by a plain loop: {len(beaten)}")
         for regret, words in sorted(regrets, reverse=True)[:8]:
             if regret > 1.1:

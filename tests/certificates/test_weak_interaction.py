@@ -15,6 +15,7 @@ from shallowflow.certificates.weak_interaction import verdict
 from shallowflow.certificates.weak_interaction_rates import curvature_bounds
 from shallowflow.data.generators import orthogonal, orthonormal, sphere
 from shallowflow.dynamics.clock.setting import Setting
+from shallowflow.errors import InvalidInputError
 from shallowflow.landscape import correctly_activated, gaussian_dimension, interaction
 from shallowflow.landscape.weak_interaction.group_flow import GroupFlow
 
@@ -191,7 +192,9 @@ def test_prop_2_and_theorem_2_on_a_group_start() -> None:
     theorem = certify("weak_interaction/theorem-2", network, dataset, trajectory, speed=3.0)
     assert theorem.holds
     assert theorem.promises[-1].kept
-    unknown = replace(trajectory, setting=Setting())
+    with pytest.raises(InvalidInputError, match=r"speed: the trajectory was made with 3\.0, got 2"):
+        certify("weak_interaction/theorem-2", network, dataset, trajectory, speed=2.0)
+    unknown = replace(trajectory, setting=Setting())  # of a file of version 1 the argument counts
     wrong_clock = certify("weak_interaction/theorem-2", network, dataset, unknown, speed=2.0)
     assert wrong_clock.promises[-1].kept is False
     other = certify("weak_interaction/theorem-2", sf.initialize.asymmetric(3, 14), dataset)

@@ -96,6 +96,7 @@ def jumps() -> sf.SaddleToSaddle:
 def loss_of(trajectory: sf.Trajectory, network: Any) -> float:
     """Return the loss of a network, by the loss and the data or the target in the setting of a run."""
     setting = trajectory.setting
+    assert setting.data is not None
     if not isinstance(setting.data, sf.Dataset):
         return sf.landscape.population_loss(network, setting.data)
     assert setting.loss is not None

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from shallowflow.dynamics.anls.compiled import losses_of_candidates as compiled_losses
-from shallowflow.dynamics.anls.reference import losses_of_candidates, relu_matrix
 
 import shallowflow as sf
 from shallowflow.arrays import Floats
 from shallowflow.dynamics.anls import METHODS, active_neuron_least_squares
+from shallowflow.dynamics.engines.anls import Moves
+from shallowflow.landscape.plateau.moves import relu_matrix
+from tests.dynamics.engines.anls_twin import losses_of_candidates, reference_run
 
 F1 = sf.data.GENERATORS["curve"]("sin_pi", 100)
 F2 = sf.data.GENERATORS["curve"]("jump", 1000, sampling="random", seed=0)
@@ -26,11 +27,13 @@ def knots_of(network: sf.models.Network) -> Floats:
 def test_all_methods_make_the_same_moves_on_f1(seed: int) -> None:
     network = sf.initialize.he_knots(10, seed=seed)
     runs = [active_neuron_least_squares(network, F1, method=method) for method in METHODS]
-    for run in runs[1:]:
+    runs.append(reference_run(network, F1))
+    for run in runs:
         assert run.outcome.status == "converged"
         assert run.events == runs[0].events
         np.testing.assert_allclose(run.losses, runs[0].losses, rtol=1e-11)
         np.testing.assert_array_equal(run.path.recorded()[:, :10], runs[0].path.recorded()[:, :10])
+        assert isinstance(run.path, Moves)
 
 
 def test_symmetry_ties_are_broken_alike() -> None:
@@ -43,44 +46,25 @@ def test_symmetry_ties_are_broken_alike() -> None:
     assert by_move[2, -1] == pytest.approx(by_move[3, 1], rel=1e-12)
     assert by_move[2, 1] == pytest.approx(by_move[3, -1], rel=1e-12)
     runs = [active_neuron_least_squares(network, dataset, method=method) for method in METHODS]
+    runs.append(reference_run(network, dataset))
     assert len(runs[0].events) > 3
     assert all(run.events == runs[0].events for run in runs)
-
-
-def test_windowed_and_full_chain_are_the_same_on_f2() -> None:
-    network = sf.initialize.he_knots(300, seed=0)
-    windowed = active_neuron_least_squares(network, F2)
-    chain = active_neuron_least_squares(network, F2, method="chain", record=sf.Record.every(1))
-    assert windowed.outcome.status == "converged"
-    assert len(windowed.events) > 400
-    assert windowed.events == chain.events
-    assert np.array_equal(windowed.losses, chain.losses)
-    assert windowed.final == chain.final
 
 
 @pytest.mark.slow
 def test_the_default_follows_the_reference_on_f2() -> None:
     """Fifty iterations of least squares per candidate: minutes."""
     network = sf.initialize.he_knots(300, seed=0)
-    reference = active_neuron_least_squares(network, F2, method="reference", max_iterations=50)
+    reference = reference_run(network, F2, max_iterations=50.0)
     windowed = active_neuron_least_squares(network, F2, max_iterations=50)
     assert windowed.events == reference.events
     np.testing.assert_allclose(windowed.losses, reference.losses, rtol=1e-9)
 
 
-def test_compiled_candidate_losses_are_the_reference_s() -> None:
-    knots = np.sort(sf.initialize.he_knots(10, seed=5).knots)
-    x, y = F1.inputs[:, 0].copy(), F1.targets.copy()
-    moves, losses = compiled_losses(knots, x, y)
-    expected_moves, expected = losses_of_candidates(knots, x, y)
-    assert moves == expected_moves
-    np.testing.assert_allclose(losses, expected, rtol=1e-12)
-
-
 def test_every_recorded_network_solves_least_squares_with_minimum_norm() -> None:
-    trajectory = active_neuron_least_squares(sf.initialize.he_knots(10, seed=4), F1)
-    assert list(trajectory.times) == list(range(len(trajectory.events) + 1))
     loss = sf.SquareLoss("sum")
+    trajectory = active_neuron_least_squares(sf.initialize.he_knots(10, seed=4), F1, loss=loss)
+    assert list(trajectory.times) == list(range(len(trajectory.events) + 1))
     for time, value in zip(trajectory.times, trajectory.losses, strict=True):
         network = trajectory(time)
         matrix = relu_matrix(knots_of(network), F1.inputs[:, 0])
@@ -115,7 +99,7 @@ def test_repeated_inputs_count_as_often_as_they_occur(seed: int) -> None:
     dataset = sf.Dataset(inputs[:, None], np.cos(3 * inputs) + 0.2 * rng.standard_normal(80))
     network = sf.initialize.he_knots(12, seed=seed)
     windowed = active_neuron_least_squares(network, dataset)
-    reference = active_neuron_least_squares(network, dataset, method="reference")
+    reference = reference_run(network, dataset)
     assert windowed.events == reference.events
     np.testing.assert_allclose(windowed.losses, reference.losses, rtol=1e-10)
     assert windowed.statistics["distinct inputs"] == len(np.unique(inputs))
@@ -123,15 +107,18 @@ def test_repeated_inputs_count_as_often_as_they_occur(seed: int) -> None:
 
 def test_the_loss_asked_for() -> None:
     network = sf.initialize.he_knots(10, seed=0)
-    total = active_neuron_least_squares(network, F1)
+    default = active_neuron_least_squares(network, F1)
+    total = active_neuron_least_squares(network, F1, loss=sf.SquareLoss("sum"))
     mean = active_neuron_least_squares(network, F1, loss=sf.SquareLoss("mean"))
     np.testing.assert_allclose(mean.losses * 100, total.losses, rtol=1e-14)
+    assert np.array_equal(default.losses, mean.losses)
+    assert default.losses[-1] == pytest.approx(np.mean((default.final(F1.inputs) - F1.targets) ** 2) / 2)
 
 
 def test_max_iterations() -> None:
     network = sf.initialize.he_knots(10, seed=0)
     whole = active_neuron_least_squares(network, F1)
-    for method in ("windowed", "reference"):
+    for method in METHODS:
         part = active_neuron_least_squares(network, F1, method=method, max_iterations=7)
         assert part.outcome.status == "completed"
         np.testing.assert_allclose(part.losses, whole.losses[:8], rtol=1e-11)
@@ -151,7 +138,7 @@ def test_records() -> None:
     assert list(every.times) == [*range(0, last, 10), last]
     assert np.array_equal(every.losses, whole.losses[every.times.astype(int)])
     assert every.events == whole.events[:5]
-    assert all(every(t) == whole(t) for t in every.times)
+    assert all(every(t) == whole(t) for t in range(last + 1))
     at = active_neuron_least_squares(network, F1, record=sf.Record.at([3, 12, 1e6]))
     assert list(at.times) == [0, 3, 12, last]
     losses = active_neuron_least_squares(network, F1, record=sf.Record.every(1, networks=False))
@@ -161,30 +148,34 @@ def test_records() -> None:
         losses(5.0)
 
 
-def test_a_long_run_keeps_all_losses_but_not_all_networks() -> None:
+def test_a_long_run_can_be_read_after_every_move() -> None:
+    """All losses are kept, and all moves: 24 bytes each, not a network."""
     x = np.linspace(-1, 1, 4000)
     dataset = sf.Dataset(x[:, None], np.sin(5 * np.pi * x))
     trajectory = active_neuron_least_squares(sf.initialize.he_knots(30, seed=0), dataset)
     moves = trajectory.statistics["iterations"]
     assert isinstance(moves, int)
     assert moves > 1000
-    assert len(trajectory.losses) == moves + 1
-    assert 100 < len(trajectory.path.times) < 203
-    loss = sf.SquareLoss("sum").value(trajectory.final(x), dataset.targets)
-    assert loss == pytest.approx(trajectory.losses[-1], rel=1e-8)
+    path = trajectory.path
+    assert isinstance(path, Moves)
+    assert len(trajectory.losses) == len(path.times) == moves + 1
+    assert path.times.nbytes + path.neurons.nbytes + path.positions.nbytes <= 24 * (moves + 1)
+    for number in (0, 1, moves // 2, moves // 2 + 1, moves):
+        loss = sf.SquareLoss().value(trajectory(number)(x), dataset.targets)
+        assert loss == pytest.approx(trajectory.losses[number], rel=1e-8)
+    assert knots_of(trajectory(moves - 0.5)).tolist() == knots_of(trajectory(moves - 1)).tolist()
 
 
-def test_a_record_that_does_not_fit() -> None:
-    """With a known number of moves: refused before. Without: the run is kept, two networks and the reason."""
+def test_moves_that_do_not_fit_end_the_run() -> None:
+    """A move takes 16 bytes: the seventh goes beyond 100. The compiled engine makes more of them at once."""
     network = sf.initialize.he_knots(10, seed=0)
-    small = sf.Record.every(1, max_bytes=1000)
-    with pytest.raises(sf.InvalidInputError, match="networks of 20 numbers"):
-        active_neuron_least_squares(network, F1, record=small, max_iterations=100)
-    trajectory = active_neuron_least_squares(network, F1, record=small)
+    small = sf.Record.every(1, max_bytes=100)
+    trajectory = active_neuron_least_squares(network, F1, method="orthogonal_stable", record=small)
     assert trajectory.outcome.status == "memory"
-    assert "no move lowers the loss" in trajectory.outcome.message
-    assert list(trajectory.path.times) == [0.0, trajectory.times[-1]]
-    assert trajectory.final == active_neuron_least_squares(network, F1).final
+    assert list(trajectory.times) == list(range(8))
+    whole = active_neuron_least_squares(network, F1, record=small)
+    assert whole.outcome.status == "converged"
+    assert trajectory.final == whole(7)
 
 
 def test_progress_ends_at_one_and_changes_nothing() -> None:
@@ -220,22 +211,26 @@ def test_nothing_to_do() -> None:
     for method in METHODS:
         trajectory = active_neuron_least_squares(dead, F1, method=method)
         assert trajectory.outcome.status == "converged"
-        assert list(trajectory.losses) == pytest.approx([0.5 * float(F1.targets @ F1.targets)], rel=1e-14)
+        assert list(trajectory.losses) == pytest.approx([0.5 * float(np.mean(F1.targets**2))], rel=1e-14)
         assert list(trajectory.final.parameters["outer"]) == [0.0, 0.0]
 
 
 def test_saved_and_loaded(tmp_path: Path) -> None:
     trajectory = active_neuron_least_squares(sf.initialize.he_knots(10, seed=0), F1)
     trajectory.save(tmp_path / "anls.sf")
-    assert sf.Trajectory.load(tmp_path / "anls.sf").final == trajectory.final
+    loaded = sf.Trajectory.load(tmp_path / "anls.sf")
+    assert all(loaded(t) == trajectory(t) for t in trajectory.times)
 
 
 def test_bad_arguments_are_named() -> None:
     network = sf.initialize.he_knots(3)
     with pytest.raises(sf.InvalidInputError, match="network: must be a KnotNetwork"):
         active_neuron_least_squares(sf.initialize.balanced(3, 1), F1)  # type: ignore[arg-type]
-    with pytest.raises(sf.InvalidInputError, match="method: must be one of windowed, chain"):
+    with pytest.raises(sf.InvalidInputError, match="method: must be one of windowed, orthogonal"):
         active_neuron_least_squares(network, F1, method="magic")
+    for gone in ("chain", "reference"):
+        with pytest.raises(sf.InvalidInputError, match=f"method: '{gone}' is gone; 'windowed' makes"):
+            active_neuron_least_squares(network, F1, method=gone)
     with pytest.raises(sf.InvalidInputError, match="max_iterations: must be >= 0"):
         active_neuron_least_squares(network, F1, max_iterations=-1)
     with pytest.raises(sf.InvalidInputError, match="loss: must be a SquareLoss"):

@@ -20,7 +20,6 @@ from shallowflow.estimators.search import (
     useful,
 )
 from shallowflow.models import KnotNetwork
-from shallowflow.models.loss import SquareLoss
 
 
 def noisy_points(size: int, *, free_left: bool = True) -> Points:
@@ -68,9 +67,8 @@ def test_the_moves_of_the_paper_are_those_of_the_dynamics() -> None:
     points = merged_points(x, y, np.ones(50), free_left=False)
     start = np.linspace(-0.1, 1.8, 8)
     done = summary(paper_moves(points, start, np.inf))
-    network, dataset = KnotNetwork(start, np.zeros(8)), Dataset(x[:, None], y)
-    run = active_neuron_least_squares(network, dataset, loss=SquareLoss("sum"))
-    np.testing.assert_allclose(points.half_sums(done.losses), run.losses, rtol=1e-9)
+    run = active_neuron_least_squares(KnotNetwork(start, np.zeros(8)), Dataset(x[:, None], y))
+    np.testing.assert_allclose(points.half_sums(done.losses), 50 * run.losses, rtol=1e-9)  # ½Σ, ½·mean
     np.testing.assert_allclose(done.knots, run.final.parameters["knots"], atol=1e-12)
 
 

@@ -61,11 +61,6 @@ class Sampling:
     seed: np.random.SeedSequence
     box: bool = False
 
-    @property
-    def rates(self) -> tuple[float, float, float]:
-        """(h, εh, noise), as kernels take them."""
-        return self.step, self.slow, self.noise
-
 
 @dataclass(frozen=True)
 class SampledTask:

@@ -61,9 +61,10 @@ def stochastic_descent(
     if isinstance(network, StepNetwork) and network.sharpness == 0:
         raise InvalidInputError("network: sharpness must be > 0 to be trained by gradients, got 0")
     step, steps = positive(step, "step"), count(steps, "steps")
+    epsilon = positive(epsilon, "epsilon")
     sampling = Sampling(
         step,
-        step * positive(epsilon, "epsilon"),
+        step * epsilon,
         non_negative(noise, "noise"),
         count(batch, "batch"),
         seed_sequence(seed),

@@ -5,17 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Generic
+from typing import TYPE_CHECKING, Any, Generic
 
 import numpy as np
 
 from shallowflow.arrays import Floats, FrozenArrays, Ints, shown
+from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.clock.paths import N_co, Path
 from shallowflow.dynamics.clock.protocol import Statistics
 from shallowflow.dynamics.clock.setting import Setting
 from shallowflow.dynamics.outcome import Event, Outcome
 from shallowflow.errors import InvalidInputError
 from shallowflow.files import as_path
+from shallowflow.lazy import function
 
 if TYPE_CHECKING:
     import xarray
@@ -73,6 +75,23 @@ class Trajectory(FrozenArrays, Generic[N_co]):
     def final(self) -> N_co:
         """The network at the end."""
         return self.path(float(self.path.times[-1]))
+
+    def plot(self, path: str | FilePath | None = None) -> Any:
+        """Return the run as a matplotlib figure, or write it to a .png or .svg file.
+
+        Shown are its loss, and its function (data on a line) or else its neurons.
+        """
+        draw = function("shallowflow.reporting.figures.runs:plot_run")
+        return draw(self, self._dataset, path, loss=self.setting.loss)
+
+    def animate(self, path: str | FilePath | None = None) -> Any:
+        """Return the run as a film that a notebook shows, or write it to a .html or .gif file."""
+        return function("shallowflow.reporting.figures.runs:animate_run")(self, self._dataset, path)
+
+    @property
+    def _dataset(self) -> Dataset | None:
+        """The data, if it was trained on data and knows them."""
+        return self.setting.data if isinstance(self.setting.data, Dataset) else None
 
     def to_xarray(self) -> xarray.Dataset:
         """Return losses over `time` and parameters over `recorded` as a labelled data set."""

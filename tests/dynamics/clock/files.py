@@ -29,7 +29,7 @@ def fingerprint(trajectory: Trajectory) -> tuple[object, ...]:
         *(bits(array) for array in (trajectory.times, trajectory.losses)),
         *(bits(value) for value in path.__dict__.values() if isinstance(value, np.ndarray)),
         (type(path), getattr(path, "sparse", None), type(path.template), template),
-        (trajectory.events, trajectory.outcome, repr(dict(trajectory.statistics))),
+        (trajectory.events, trajectory.outcome, repr(dict(trajectory.statistics)), trajectory.setting),
     )
 
 
@@ -76,3 +76,12 @@ def peak_memory(action: Callable[[], object]) -> int:
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
+
+
+def changed(
+    content: bytes, name: str, change: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]
+) -> dict[str, bytes]:
+    """Return the members of a file, one array of them changed."""
+    members = members_of(content)
+    array = np.load(io.BytesIO(members[f"{name}.npy"]))
+    return {**members, f"{name}.npy": npy(np.ascontiguousarray(change(array)))}

@@ -11,7 +11,7 @@ import pytest
 import shallowflow as sf
 from shallowflow.dynamics.clock.paths import flatten
 from shallowflow.dynamics.engines.cone_flow import ConeFlow
-from shallowflow.dynamics.engines.cones import BucketedDescent, ConeDescent, PatternDescent
+from shallowflow.dynamics.engines.cones import ConeDescent, PatternDescent
 from shallowflow.dynamics.engines.knots import KnotFlow
 from shallowflow.dynamics.engines.logs import LogDescent, LogFlow
 from shallowflow.dynamics.engines.stepping import Stepping
@@ -38,8 +38,8 @@ EXACT = 1e-13
 every_run = pytest.mark.parametrize("name", RUNS)
 
 
-def assert_told(trajectory: sf.Trajectory, times: Any = None) -> None:
-    """Assert that the network at every recorded time has the recorded loss, and that the last is the final."""
+def assert_consistent(trajectory: sf.Trajectory, times: Any = None) -> None:
+    """Assert that networks at recorded times have the recorded losses, and that the last is the final one."""
     recorded = dict(zip(trajectory.times.tolist(), trajectory.losses.tolist(), strict=True))
     slack = EXACT * max(recorded.values())
     for time in trajectory.times if times is None else times:
@@ -52,10 +52,10 @@ def assert_told(trajectory: sf.Trajectory, times: Any = None) -> None:
 @every_run
 def test_networks_have_the_recorded_losses(name: str) -> None:
     default = RUNS[name]()
-    assert_told(default)
+    assert_consistent(default)
     last = float(default.times[-1])
     for record in (sf.Record.every(7), sf.Record.geometric(9), sf.Record.at([0.37 * last, 0.8 * last])):
-        assert_told(RUNS[name](record=record))
+        assert_consistent(RUNS[name](record=record))
 
 
 @every_run
@@ -64,7 +64,7 @@ def test_without_networks_the_losses_and_both_ends_stay(name: str) -> None:
     np.testing.assert_array_equal(bare.times, whole.times)
     np.testing.assert_allclose(bare.losses, whole.losses, rtol=0, atol=EXACT * max(whole.losses))
     assert bare.path.times.tolist() == [0.0, whole.times[-1]]
-    assert_told(bare, bare.path.times)
+    assert_consistent(bare, bare.path.times)
     np.testing.assert_allclose(flatten(bare.final), flatten(whole.final), rtol=0, atol=1e-9)
     assert bare.events == whole.events
     with pytest.raises(sf.InvalidInputError, match="networks were recorded at 2 times only"):
@@ -90,7 +90,7 @@ def test_the_limit_process_has_the_recorded_losses() -> None:
     """At a jump: after it."""
     limit = jumps()
     assert len(limit.times) > 2
-    assert_told(limit)
+    assert_consistent(limit)
     for number, time in enumerate(limit.times):
         assert limit(float(time)) == limit.saddle(number)
 
@@ -136,7 +136,6 @@ def test_a_run_that_overflows_ends_with_its_last_finite_network(
 BARE = {
     ConeDescent: "descent, cones",
     PatternDescent: "descent, patterns",
-    BucketedDescent: "descent, bucketed",
     FusedDescent: "descent, fused",
     GramDescent: "descent, gram",
     DecoupledDescent: "descent, decoupled",
@@ -178,7 +177,7 @@ def test_memory_is_counted_as_it_fills() -> None:
     assert 0 < last < 20.0
     assert part.path.times.tolist() == whole.path.times[: len(part.path.times)].tolist()
     assert part.final == whole(last)
-    assert_told(part)
+    assert_consistent(part)
 
 
 def test_events_are_listed_up_to_a_limit_and_all_counted() -> None:

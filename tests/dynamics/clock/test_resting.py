@@ -1,9 +1,10 @@
-"""Pairs that rest on each other, as a trajectory tells them: against events, preactivations, and records."""
+"""Pairs that rest on each other, as a trajectory knows them: against events, preactivations, and records."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -31,7 +32,7 @@ def flow(problem: str, record: sf.Record | None = None) -> sf.Trajectory:
     return sf.gradient_flow(network, dataset, until=UNTIL, engine=engine, record=record)
 
 
-def told(trajectory: sf.Trajectory, time: float) -> Pairs:
+def pairs_at(trajectory: sf.Trajectory, time: float) -> Pairs:
     """The pairs at rest at a time, each of which must be listed once."""
     found = trajectory.resting(time)
     assert found is not None
@@ -62,7 +63,7 @@ def test_pairs_are_those_of_the_events_and_have_no_preactivation(
     dead = {event.neuron for event in trajectory.events if event.kind == "death"}
     seen = Pairs()
     for time in TIMES:
-        resting = told(trajectory, float(time))
+        resting = pairs_at(trajectory, float(time))
         assert resting == by_events(trajectory.events, float(time))
         z = trajectory(float(time)).preactivations(dataset.inputs)
         small = {(int(j), int(k)) for j, k in np.argwhere(np.abs(z) <= 1e-9) if j not in dead}
@@ -80,9 +81,9 @@ def test_a_pair_rests_from_the_moment_of_its_event_on(problem: str) -> None:
         pair, comes = (event.neuron, event.point), event.kind == "slide"
         # The network is put onto its hyperplane at the event, and the time has some rounding.
         before, after = event.time * (1 - 1e-9), event.time * (1 + 1e-9)
-        assert (pair in told(trajectory, min(after, UNTIL))) == comes
-        assert (pair in told(trajectory, before)) != comes
-        assert (pair in told(trajectory, event.time)) == comes
+        assert (pair in pairs_at(trajectory, min(after, UNTIL))) == comes
+        assert (pair in pairs_at(trajectory, before)) != comes
+        assert (pair in pairs_at(trajectory, event.time)) == comes
 
 
 @pytest.mark.parametrize("problem", PROBLEMS)
@@ -94,9 +95,9 @@ def test_it_does_not_depend_on_what_else_is_recorded(problem: str) -> None:
     sparse = flow(problem, sf.Record.geometric(5))
     assert few.events == ()
     for time in TIMES:
-        pairs = told(whole, float(time))
-        assert told(few, float(time)) == told(bare, float(time)) == pairs
-    assert told(sparse, UNTIL) == told(whole, UNTIL)
+        pairs = pairs_at(whole, float(time))
+        assert pairs_at(few, float(time)) == pairs_at(bare, float(time)) == pairs
+    assert pairs_at(sparse, UNTIL) == pairs_at(whole, UNTIL)
 
 
 @pytest.mark.parametrize("problem", ["neurons, dense", "neurons, cones", "knots, stages"])
@@ -106,7 +107,7 @@ def test_files_keep_it(tmp_path: Path, problem: str, record: sf.Record | None) -
     trajectory.save(tmp_path / "run")
     loaded = sf.Trajectory.load(tmp_path / "run")
     for time in TIMES:
-        assert told(loaded, float(time)) == told(trajectory, float(time))
+        assert pairs_at(loaded, float(time)) == pairs_at(trajectory, float(time))
 
 
 def test_times_out_of_range_are_refused() -> None:
@@ -123,7 +124,7 @@ def test_who_did_not_watch_says_so() -> None:
 
 def test_a_log_is_read_in_the_order_of_time() -> None:
     """Neuron 1 comes to rest on points 0 and 2 at once, leaves 0, comes back; at a moment: after it."""
-    log = {
+    log: dict[str, Any] = {
         "rest_times": np.array([1.0, 1.0, 2.0, 3.0]),
         "rest_neurons": np.array([1, 1, 1, 1]),
         "rest_points": np.array([0, 2, -1, 0]),

@@ -179,6 +179,9 @@ def test_a_step_too_large_ends_in_an_outcome(engine: str) -> None:
 def test_stability_of_a_larger_problem_is_the_largest_eigenvalue() -> None:
     """The Lanczos value beside the full decomposition."""
     dataset, network = sphere(150, 20), sf.initialize.asymmetric(10, 20)
-    found = descent.stability(Task(network, dataset, sf.SquareLoss(), 2.0, steps=100_000))
+    found = descent.stability(Task(network, dataset, sf.SquareLoss(), 2.0, steps=10_000))
     kernel = network.tangent_kernel(dataset.inputs)
     assert found == pytest.approx(2.0 * np.linalg.eigvalsh(kernel)[-1] / 150, rel=1e-5)
+    for steps, known in ((10, False), (10_000, True)):
+        task = Task(network, dataset, sf.SquareLoss(), 2.0, steps=steps)
+        assert (descent.stability(task) is not None) == known

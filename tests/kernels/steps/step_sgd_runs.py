@@ -7,12 +7,15 @@ import numpy as np
 import shallowflow as sf
 from shallowflow.arrays import Floats
 from shallowflow.dynamics.engines.steps import HatSteps, PlainSteps, PlateauSteps
-from shallowflow.dynamics.problem import Sampling
-from shallowflow.kernels.steps.sgd import seeded, uniform
+from shallowflow.dynamics.problem import SampledTask, Sampling
+from shallowflow.kernels.steps import sgd
+from shallowflow.kernels.steps.sgd import Stream, seeded
 from shallowflow.models.networks import StepNetwork
 from tests.dynamics.ticks import steps_made
+from tests.kernels.entry import entry
 
 TARGET = sf.PiecewiseConstant([0.2, 0.35, 0.5, 0.65, 0.8], [1.0, 5.0, 1.0, 3.0, 1.0, 5.0])
+uniform = entry(sgd.uniform)
 ENGINES: dict[str, type[PlainSteps] | type[PlateauSteps] | type[HatSteps]] = {
     "plain": PlainSteps,
     "plateaus": PlateauSteps,
@@ -24,23 +27,29 @@ def sampling(epsilon: float, *, step: float = 1e-5, noise: float = 1.0, box: boo
     return Sampling(step, epsilon * step, noise, 1, np.random.SeedSequence(7), box)
 
 
+def task(network: StepNetwork, chosen: Sampling) -> SampledTask:
+    return SampledTask(network, TARGET, None, chosen, 0)
+
+
 def trained(name: str, network: StepNetwork, chosen: Sampling, steps: int) -> StepNetwork:
     """Return the network after that many steps of an engine, made in two goes."""
-    engine = ENGINES[name](network, TARGET, chosen)
+    engine = ENGINES[name](task(network, chosen))
     assert steps_made(engine, steps // 3) == steps // 3
     assert steps_made(engine, steps - steps // 3) == steps - steps // 3
-    return engine.network()
+    found = engine.network()
+    assert isinstance(found, StepNetwork)
+    return found
 
 
-def draw_number(state: tuple[np.uint64, ...]) -> tuple[float, tuple[np.uint64, ...]]:
+def draw_number(state: Stream) -> tuple[float, Stream]:
     """Return the next number of the stream; outside a kernel the words come back as plain integers."""
-    number, *words = uniform(*state)
-    return number, tuple(np.uint64(word) for word in words)
+    number, words = uniform(state)
+    return number, Stream(*(np.uint64(word) for word in words))
 
 
 def python_twin(network: StepNetwork, chosen: Sampling, steps: int) -> tuple[Floats, Floats, float]:
     """Return positions, outer weights and offset after formula (9), in NumPy."""
-    now = tuple(seeded(chosen.seed))
+    now = Stream(*seeded(chosen.seed))
     u, a, offset = network.positions.copy(), network.outer.copy(), float(network.offset)
     eta = network.sharpness
     for _ in range(steps):

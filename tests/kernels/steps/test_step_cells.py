@@ -6,9 +6,12 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shallowflow.kernels.steps.sgd import PIECE_BITS, locate, pieces_of_cells, refill, undisturbed
+from shallowflow.kernels.steps import sgd
+from shallowflow.kernels.steps.sgd import PIECE_BITS, new_cells
+from tests.kernels.entry import entry
 
 CELLS = 64
+refill, undisturbed = entry(sgd.refill), entry(sgd.undisturbed)
 
 
 @settings(deadline=None, derandomize=True, max_examples=60)
@@ -18,14 +21,13 @@ def test_codes_tell_plateau_and_piece(seed: int, width: int, eta: float) -> None
     u, breaks = np.sort(rng.uniform(-0.2, 1.2, width)), np.sort(rng.random(3))
     breaks[0] = 0.25  # on the edge of a cell
     breaks.sort()
-    low, high = np.empty(width, np.int64), np.empty(width, np.int64)
-    for slot in range(width):
-        locate(u, eta / 2, low, high, slot, CELLS)
-    codes = np.full(CELLS, -7, np.int32)
+    cells = new_cells(u, eta / 2, breaks, CELLS)
+    codes, whole = cells.codes, cells.codes.copy()
+    codes[:] = -7
     middle = int(rng.integers(0, CELLS))
-    pieces = pieces_of_cells(breaks, CELLS)
-    refill(codes, pieces, low, high, -5, middle)
-    refill(codes, pieces, low, high, middle + 1, CELLS + 5)
+    refill(cells, -5, middle)
+    refill(cells, middle + 1, CELLS + 5)
+    np.testing.assert_array_equal(codes, whole)
     for cell in range(CELLS):
         x = (cell + rng.random(50)) / CELLS
         if codes[cell] >= 0:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy.integrate import quad
 
+from shallowflow.kernels.steps import descent
 from shallowflow.kernels.steps.activation import (
     NODES,
     WEIGHTS,
     best_plateaus,
     feature_integrals,
     overlap,
+    population_loss,
     step,
 )
 
@@ -48,3 +52,38 @@ def test_windows_cut_by_the_edges_are_integrated() -> None:
 
 def test_a_feature_that_vanishes_on_the_interval_is_reported() -> None:
     assert not best_plateaus(np.array([0.5, 1.5]), 0.1, np.array([1.0, 0.5, 0.0]), np.empty(3))
+
+
+def test_the_loss_of_unsorted_neurons_is_an_integral() -> None:
+    rng = np.random.default_rng(0)
+    u, a, eta = rng.uniform(0, 1, 5), rng.normal(size=6), 0.1
+    breaks, values = np.array([0.3, 0.62]), np.array([0.5, -1.0, 2.0])
+
+    def square(x: float) -> float:
+        f = a[0] + sum(a[j + 1] * step((x - u[j]) / eta) for j in range(5))
+        return float((f - values[np.searchsorted(breaks, x, side="right")]) ** 2)
+
+    kinks = np.unique(np.concatenate([breaks, u, u - eta / 2, u + eta / 2]))
+    edges = np.concatenate([[0.0], kinks[(kinks > 0) & (kinks < 1)], [1.0]])
+    parts = [quad(square, low, high, epsabs=1e-14)[0] for low, high in itertools.pairwise(edges)]
+    assert population_loss(u, a, eta, breaks, values) == pytest.approx(0.5 * sum(parts), rel=1e-12)
+
+
+@pytest.mark.parametrize("norm", [False, True])
+def test_the_loss_on_samples_is_that_of_the_sums(norm: bool) -> None:
+    rng = np.random.default_rng(1)
+    x, y, u, a = (
+        rng.uniform(0, 1, (2, 30)),
+        rng.normal(size=30),
+        rng.uniform(0, 1, (2, 4)),
+        rng.normal(size=(2, 4)),
+    )
+    order = np.argsort(x, axis=1)
+    samples = descent.Samples(np.take_along_axis(x, order, axis=1), order, y)
+    neurons, rules = descent.new_neurons(u, a, 0.3, 0.2, 30), descent.Rules(0.1, 0.1, norm, 0.25)
+    steps = np.array(
+        [[[step((x[k, i] - u[k, j]) / 0.2) for j in range(4)] for k in range(2)] for i in range(30)]
+    )
+    residual = 0.3 + (steps * a).sum(axis=(1, 2)) - y
+    expected = np.linalg.norm(residual) / 30 if norm else 0.125 * residual @ residual
+    assert descent.loss(neurons, samples, rules) == pytest.approx(expected, rel=1e-13)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from shallowflow.kernels.steps.sgd import seeded, uniform
+from shallowflow.kernels.steps import sgd
+from shallowflow.kernels.steps.sgd import Stream, seeded
+from tests.kernels.entry import entry
 
 MASK = (1 << 64) - 1
+uniform = entry(sgd.uniform)
 
 
 def rotated(x: int, k: int) -> int:
@@ -30,10 +33,10 @@ def reference(state: list[int]) -> int:
 def test_the_stream_is_that_of_the_published_generator() -> None:
     words = seeded(np.random.SeedSequence(5))
     state = [int(word) for word in words]
-    now = tuple(words)
+    now = Stream(*words)
     for _ in range(200):
-        number, *following = uniform(*now)
-        now = tuple(np.uint64(word) for word in following)
+        number, following = uniform(now)
+        now = Stream(*(np.uint64(word) for word in following))
         assert number == (reference(state) >> 11) * 2.0**-53
         assert 0 <= number < 1
 

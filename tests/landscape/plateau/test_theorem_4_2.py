@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from shallowflow.dynamics.anls.iteration import LossesOfCandidates
-from shallowflow.dynamics.anls.reference import best_loss, moved
-from shallowflow.dynamics.anls.reference import losses_of_candidates as reference_losses
 
 import shallowflow as sf
 from shallowflow.arrays import Floats
-from shallowflow.landscape.plateau.moves import Candidate
+from shallowflow.dynamics.engines.anls import LossesOfCandidates
+from shallowflow.landscape.plateau.moves import Candidate, best_loss, moved
 from shallowflow.landscape.plateau.theorem_4_2 import (
     Change,
     Problem,
@@ -23,7 +21,8 @@ from shallowflow.landscape.plateau.theorem_4_2 import (
     stable_losses_of_candidates,
     stable_update,
 )
-from tests.dynamics.anls.exact import exact_losses_after
+from tests.dynamics.engines.anls_twin import losses_of_candidates as reference_losses
+from tests.landscape.plateau.exact_losses import exact_losses_after
 from tests.rounding import assert_rounded, condition
 
 UPDATES = (printed_update, stable_update)

@@ -105,6 +105,8 @@ def _target_apart(target: PiecewiseConstant | PiecewiseAffine) -> list[Any]:
 def _setting(header: Header, arrays: Arrays) -> Setting:
     """Return the setting of a file; nothing is known of one of version 1."""
     entries: dict[str, Any] = dict(header.get("setting", {}))
+    for name in ("verb", "engine"):
+        entries[name] = None if entries.get(name) is None else str(entries[name])
     for name in ("step", "speed", "epsilon", "tolerance"):
         entries[name] = None if entries.get(name) is None else real(entries[name], name)
     if entries.get("loss") is not None:
@@ -228,7 +230,7 @@ def _template(described: dict[str, Any], size: int) -> Network:
     network = {network.__name__: network for network in NETWORKS}[described["type"]]
     shapes = {name: [int(length) for length in described["shapes"][name]] for name in network.PARAMETERS}
     if sum(math.prod(shape) for shape in shapes.values()) != size:
-        raise FileFormatError(f"path_values holds {size} numbers per network, not {shapes}")
+        raise FileFormatError(f"its networks hold {size} numbers, not {shapes}")
     parameters: dict[str, Floats] = {name: np.zeros(shape) for name, shape in shapes.items()}
     constants = {name: float(value) for name, value in described["constants"].items()}
     return network(**parameters, **constants)  # type: ignore[arg-type]

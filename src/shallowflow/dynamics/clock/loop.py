@@ -57,13 +57,13 @@ def run(
             stop = end_of_steps(losses, steps, round(until / (engine.tick or 1.0)))
         else:
             stop = Stop("time reached" if engine.tick is None else "moves made")
-    told = {"time": float(path.times[-1]), "loss": float(losses[-1]), "until": until, "made": steps}
+    known = {"time": float(path.times[-1]), "loss": float(losses[-1]), "until": until, "made": steps}
     return Trajectory(
         times,
         losses,
         path,
         events,
-        in_words(Stop(stop.code, {**told, **stop.numbers})),
+        in_words(Stop(stop.code, {**known, **stop.numbers})),
         {"engine": engine.name, **counted, **statistics},
         replace(setting, engine=engine.name),
     )

@@ -92,7 +92,7 @@ class Path(FrozenArrays, Generic[N_co]):
         raise NotImplementedError
 
     def resting(self, time: float) -> tuple[Ints, Ints] | None:
-        """Return neurons and data points, pair by pair, that rest on each other; None if it was not told."""
+        """Return neurons and data points, pair by pair, that rest on each other; None: not known."""
         return None
 
     def recorded(self) -> Floats:
@@ -165,7 +165,7 @@ class RestLog(Path[N_co]):
     rest_points: Annotated[Ints, Column(("r",), whole=True)] | None = field(default=None, kw_only=True)
 
     def resting(self, time: float) -> tuple[Ints, Ints] | None:
-        """Return neurons and data points, pair by pair, that rest on each other; None if it was not told."""
+        """Return neurons and data points, pair by pair, that rest on each other; None: not known."""
         if self.rest_times is None or self.rest_neurons is None or self.rest_points is None:
             return None
         known = int(np.searchsorted(self.rest_times, within(time, self.times), side="right"))
@@ -235,7 +235,9 @@ class Polynomials(RestLog[N_co]):
         return np.concatenate([self.values[:, 0], self.values[-1:, -1]])
 
     def check(self) -> None:
-        """Refuse steps with fewer than two nodes."""
+        """Refuse paths without a step, steps of no length, and steps with fewer than two nodes."""
+        if len(self.times) < 2 or np.any(np.diff(self.times) <= 0):
+            raise FileFormatError("path_times must have a step, and all steps a length")
         if self.values.shape[1] < 2:
             raise FileFormatError(
                 f"path_values has {self.values.shape[1]} nodes per step instead of 2 or more"

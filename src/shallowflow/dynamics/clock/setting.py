@@ -1,4 +1,4 @@
-"""`Setting`: what a run was told to do, carried by its trajectory and its file."""
+"""`Setting`: what a run was asked to do, carried by its trajectory and its file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Given = TypeVar("Given")
 
 @dataclass(frozen=True)
 class Setting:
-    """What a run was told to do; None: unknown (a file of version 1), or without a meaning for this verb.
+    """What a run was asked to do; None: unknown (a file of version 1), or without a meaning for this verb.
 
     data: the data set or the target; step: of a descent; speed: the factor of a flow's gradient; epsilon: how
     much faster the inner layer moves.

@@ -75,9 +75,13 @@ class Moves(Path[KnotNetwork]):
         return self.template.moved({"knots": found[0], "outer": found[1]})
 
     def check(self) -> None:
-        """Refuse other networks, and an order that is none."""
+        """Refuse other networks, an order that is none, times that do not count moves, impossible data."""
         if not isinstance(self.template, KnotNetwork) or set(self.order) != set(range(self.template.width)):
             raise FileFormatError("its moves are not those of a KnotNetwork and its order")
+        if not np.array_equal(self.times, np.arange(len(self.times))):
+            raise FileFormatError("path_times are not the numbers of its moves")
+        if len(self.x) == 0 or np.any(np.diff(self.x) <= 0) or np.any(self.weights <= 0):
+            raise FileFormatError("path_x must rise, and path_weights be positive")
 
 
 class _Moving:

@@ -84,12 +84,14 @@ class ConeDescent(_Grouped):
 
         checks: how often a neuron was looked at; hot neurons: stepped one by one, at present and at most.
         """
-        kernel, counters = self._kernel, self._state[3]
+        from shallowflow.kernels.cones import groups as kernel
+
+        counters = self._state.counters
         return {
             "crossings": int(counters[kernel.CROSSINGS]),
             "checks": int(counters[kernel.CHECKS]),
-            "hot neurons": int(counters[kernel.HOT_NEURONS]),
-            "most hot neurons": int(counters[kernel.MOST_HOT]),
+            "hot neurons": int(counters[kernel.STEPPED]),
+            "most hot neurons": int(counters[kernel.MOST_STEPPED]),
             "occupied cones": int(counters[kernel.OCCUPIED]),
         }
 

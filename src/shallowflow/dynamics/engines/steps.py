@@ -7,6 +7,8 @@ same steps up to rounding.
 
 from __future__ import annotations
 
+from abc import abstractmethod
+
 import numpy as np
 
 from shallowflow.arrays import Floats, Ints
@@ -17,8 +19,6 @@ from shallowflow.landscape.two_timescale.population import step_loss
 from shallowflow.models.loss import NormLoss
 from shallowflow.models.networks import AdditiveStepNetwork, Network, StepNetwork
 
-FEWEST_CELLS, CELLS_PER_NEURON, VECTOR = 4096, 8, 8
-
 
 class WindowDescent(Ticking):
     """The steps of plain descent; σ is evaluated only for samples inside a neuron's window."""
@@ -26,41 +26,40 @@ class WindowDescent(Ticking):
     name = "windows"
 
     def __init__(self, task: Task) -> None:
+        from shallowflow.kernels.steps import descent
+
         super().__init__(task.step)
         network, dataset = task.network, task.dataset
         assert isinstance(network, StepNetwork | AdditiveStepNetwork)
-        self._network, self._measure = network, task.measure
+        self._kernel, self._network = descent, network
         shape = (network.width, dataset.dimension)
-        self._u = np.array(network.positions.reshape(shape).T, order="C")
-        self._a = np.array(network.outer.reshape(shape).T, order="C")
-        self._offset = np.array([float(network.offset)])
+        u = np.array(network.positions.reshape(shape).T, order="C")
+        a = np.array(network.outer.reshape(shape).T, order="C")
+        self._neurons = descent.new_neurons(u, a, float(network.offset), network.sharpness, dataset.size)
         order = np.argsort(dataset.inputs, axis=0, kind="stable").T.astype(np.int64)
-        x = np.take_along_axis(dataset.inputs.T, order, axis=1)
-        self._samples = (np.ascontiguousarray(x), np.ascontiguousarray(order), dataset.targets.copy())
-        self._rates = (task.step, task.step * task.epsilon)
+        x = np.ascontiguousarray(np.take_along_axis(dataset.inputs.T, order, axis=1))
+        self._samples = descent.Samples(x, np.ascontiguousarray(order), dataset.targets.copy())
         norm = isinstance(task.loss, NormLoss)
-        self._loss = (norm, 1.0 if norm else task.weight)
+        weight = 1.0 if norm else task.weight
+        self._rules = descent.Rules(task.step, task.step * task.epsilon, norm, weight)
 
     def _steps(self, count: int) -> int:
-        from shallowflow.kernels.steps.descent import advance_windows
-
-        state, sharpness = (self._u, self._a, self._offset), self._network.sharpness
-        done = int(advance_windows(*state, sharpness, self._samples, self._rates, self._loss, count))
-        finite = np.isfinite(self._u).all() and np.isfinite(self._a).all()
+        done = int(self._kernel.advance_windows(self._neurons, self._samples, self._rules, count))
+        finite = np.isfinite(self._neurons.u).all() and np.isfinite(self._neurons.a).all()
         return done if finite else min(done, count - 1)
 
     def loss(self) -> float:
         """Return the present loss."""
-        return self._measure(self.network())
+        return self._kernel.loss(self._neurons, self._samples, self._rules)
 
     def network(self) -> Network:
         """Return the present network."""
         shape = self._network.positions.shape
         return self._network.moved(
             {
-                "positions": self._u.T.reshape(shape).copy(),
-                "outer": self._a.T.reshape(shape).copy(),
-                "offset": np.asarray(float(self._offset[0])),
+                "positions": self._neurons.u.T.reshape(shape).copy(),
+                "outer": self._neurons.a.T.reshape(shape).copy(),
+                "offset": np.asarray(float(self._neurons.offset[0])),
             }
         )
 
@@ -69,14 +68,16 @@ class _StepSGD(Ticking):
     """What the engines share: the copied arrays, the network, its exact loss."""
 
     def __init__(self, task: SampledTask) -> None:
-        from shallowflow.kernels.steps.sgd import seeded
+        from shallowflow.kernels.steps.sgd import Rules, Target, seeded
 
-        super().__init__(task.sampling.step)
         network, target, sampling = task.network, task.target, task.sampling
+        super().__init__(sampling.step)
         assert isinstance(network, StepNetwork)
         assert isinstance(target, PiecewiseConstant)
-        self._network, self._sampling, self._whole_target = network, sampling, target
-        self._target = (target.breakpoints.copy(), target.values.copy())
+        self._network, self._batch, self._whole_target = network, sampling.batch, target
+        # Writable copies: read-only arrays would be a second type to compile for.
+        self._target = Target(target.breakpoints.copy(), target.values.copy())
+        self._rules = Rules(sampling.step, sampling.slow, sampling.noise, network.sharpness, sampling.box)
         self._state = seeded(sampling.seed)
 
     def _moved(self, positions: Floats, a: Floats) -> StepNetwork:
@@ -84,9 +85,9 @@ class _StepSGD(Ticking):
             {"positions": positions.copy(), "outer": a[1:].copy(), "offset": np.asarray(float(a[0]))}
         )
 
+    @abstractmethod
     def network(self) -> StepNetwork:
         """Return the present network."""
-        raise NotImplementedError
 
     def loss(self) -> float:
         """Return ½∫(f − f*)² of the present network."""
@@ -100,18 +101,16 @@ class PlainSteps(_StepSGD):
 
     def __init__(self, task: SampledTask) -> None:
         super().__init__(task)
-        network = self._network
-        self._u = network.positions.copy()
-        self._a = np.concatenate([[float(network.offset)], network.outer])
+        self._u = self._network.positions.copy()
+        self._a = np.concatenate([[float(self._network.offset)], self._network.outer])
 
     def _steps(self, count: int) -> int:
         from shallowflow.kernels.steps.sgd import advance_batches, advance_plain
 
-        start = (self._u, self._a, self._network.sharpness, self._target, self._sampling.rates)
-        box, batch = self._sampling.box, self._sampling.batch
-        if batch == 1:
-            return int(advance_plain(*start, box, count, self._state))
-        return int(advance_batches(*start, box, (count, batch), self._state))
+        start, scratch = (self._u, self._a, self._target, self._rules), np.empty((3, self._a.size))
+        if self._batch == 1:
+            return int(advance_plain(*start, count, self._state, scratch[0]))
+        return int(advance_batches(*start, (count, self._batch), self._state, scratch))
 
     def network(self) -> StepNetwork:
         """Return the present network."""
@@ -122,21 +121,13 @@ class _SortedSteps(_StepSGD):
     """Sorted positions and the table of cells."""
 
     def __init__(self, task: SampledTask) -> None:
-        from shallowflow.kernels.steps.sgd import locate, pieces_of_cells, refill
+        from shallowflow.kernels.steps.sgd import new_cells
 
         super().__init__(task)
         network = self._network
         self._labels: Ints = np.argsort(network.positions, kind="stable").astype(np.int64)
         self._u = network.positions[self._labels]
-        cells = FEWEST_CELLS
-        while cells < CELLS_PER_NEURON * network.width:
-            cells *= 2
-        low, high = np.empty(network.width, np.int64), np.empty(network.width, np.int64)
-        for slot in range(network.width):
-            locate(self._u, 0.5 * network.sharpness, low, high, slot, cells)
-        pieces, codes = pieces_of_cells(self._target[0], cells), np.empty(cells, np.int32)
-        refill(codes, pieces, low, high, 0, cells - 1)
-        self._cells = (codes, pieces, low, high)
+        self._cells = new_cells(self._u, 0.5 * network.sharpness, self._target.breaks)
 
     def _in_order(self, a: Floats) -> StepNetwork:
         """Return the network from weights (m + 1,) in sorted order."""
@@ -145,8 +136,7 @@ class _SortedSteps(_StepSGD):
         return self._moved(positions, np.concatenate([a[:1], outer]))
 
     def _sorted_weights(self) -> Floats:
-        network = self._network
-        return np.concatenate([[float(network.offset)], network.outer[self._labels]])
+        return np.concatenate([[float(self._network.offset)], self._network.outer[self._labels]])
 
 
 class PlateauSteps(_SortedSteps):
@@ -155,38 +145,19 @@ class PlateauSteps(_SortedSteps):
     name = "plateaus"
 
     def __init__(self, task: SampledTask) -> None:
-        from shallowflow.kernels.steps.plateaus import ramps
+        from shallowflow.kernels.steps import plateaus
 
         super().__init__(task)
-        network = self._network
-        padded = -(-(network.width + 2) // VECTOR) * VECTOR
-        self._c = np.zeros(padded)
-        self._c[: network.width + 1] = np.cumsum(self._sorted_weights())
-        self._ramp, self._scratch = ramps(network.width, padded), np.empty(padded)
+        self._kernel = plateaus
+        self._neurons = plateaus.new_plateaus(self._u, self._labels, self._sorted_weights())
 
     def _steps(self, count: int) -> int:
-        from shallowflow.kernels.steps.plateaus import advance_plateaus
-
-        return int(
-            advance_plateaus(
-                self._u,
-                self._c,
-                self._labels,
-                self._cells,
-                self._ramp,
-                self._scratch,
-                self._network.sharpness,
-                self._target,
-                self._sampling.rates,
-                self._sampling.box,
-                count,
-                self._state,
-            )
-        )
+        start = self._neurons, self._cells, self._target, self._rules
+        return int(self._kernel.advance_plateaus(*start, count, self._state))
 
     def network(self) -> StepNetwork:
         """Return the present network."""
-        return self._in_order(np.diff(self._c[: self._u.size + 1], prepend=0.0))
+        return self._in_order(self._kernel.weights(self._neurons))
 
 
 class HatSteps(_SortedSteps):
@@ -195,38 +166,16 @@ class HatSteps(_SortedSteps):
     name = "hats"
 
     def __init__(self, task: SampledTask) -> None:
-        from shallowflow.kernels.steps.hats import AHEAD, DRAWS, FAN, hats
+        from shallowflow.kernels.steps import hats
 
         super().__init__(task)
-        network = self._network
-        self._levels = hats(self._sorted_weights())
-        self._rulers = (np.arange(float(self._levels[0].size)), np.arange(float(FAN)))
-        self._draws = np.zeros(DRAWS + 2 * AHEAD), np.zeros(DRAWS)
-        self._scratch = np.empty(network.width)
+        self._kernel = hats
+        self._neurons = hats.new_hats(self._u, self._labels, self._sorted_weights())
 
     def _steps(self, count: int) -> int:
-        from shallowflow.kernels.steps.hats import advance_hats
-
-        return int(
-            advance_hats(
-                self._u,
-                self._labels,
-                self._levels,
-                self._rulers,
-                self._cells,
-                self._draws,
-                self._scratch,
-                self._network.sharpness,
-                self._target,
-                self._sampling.rates,
-                self._sampling.box,
-                count,
-                self._state,
-            )
-        )
+        start = self._neurons, self._cells, self._target, self._rules
+        return int(self._kernel.advance_hats(*start, count, self._state))
 
     def network(self) -> StepNetwork:
         """Return the present network."""
-        from shallowflow.kernels.steps.hats import weights
-
-        return self._in_order(weights(*self._levels, self._u.size))
+        return self._in_order(self._kernel.weights(self._neurons))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 
-from shallowflow.arrays import Bools, Floats, Ints, count, non_negative, positive, shown, vector
+from shallowflow.arrays import Bools, Floats, Ints, count, frozen, non_negative, positive, shown, vector
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.clock.array_file import Arrays, FileKind, Header, check_shape, format_of
 from shallowflow.dynamics.clock.loop import run
@@ -121,11 +121,11 @@ class _Jumping:
         pairs = zip(process.jump_times, process.neurons, strict=True)
         found = [Event(float(time), "jump", int(neuron)) for time, neuron in pairs]
         ties = f" Ties (Assumption 4 (ii) fails) at jumps {list(process.ties)}." if process.ties else ""
-        told: dict[str, float | int | str] = {"jumps": self._jumps, "ties": ties}
+        known: dict[str, float | int | str] = {"jumps": self._jumps, "ties": ties}
         if not process.interpolates:
             # A neuron that jumps fits all its points: what is left at the end was in no neuron's mask.
-            told["points"] = never_fitted(process.unfitted)
-        stop = Stop("interpolates" if process.interpolates else "never fitted", told)
+            known["points"] = never_fitted(process.unfitted)
+        stop = Stop("interpolates" if process.interpolates else "never fitted", known)
         return Piece(self._path.times, process.losses, events=lambda most: found[:most], stop=stop)
 
     def loss(self) -> float:
@@ -184,7 +184,7 @@ class SaddleToSaddle(Trajectory[ReLUNetwork]):
     @property
     def mask(self) -> Bools:
         """Where a neuron is active on a point of its sign, (n, m)."""
-        return self._saddles.mask.astype(np.bool_)
+        return frozen(self._saddles.mask.astype(np.bool_))
 
     @property
     def signs(self) -> Floats:
@@ -356,13 +356,12 @@ def _assemble(header: Header, arrays: Arrays) -> SaddleToSaddle:
     check_shape("mask", arrays["mask"], (dataset.size, len(signs)))
     check_shape("shares", shares, signs.shape)
     process = jump_process(arrays["mask"].astype(np.bool_), dataset.targets)
-    corrections = arrays["corrections"]
+    start = ReLUNetwork(np.zeros((len(signs), dataset.dimension)), np.zeros(len(signs)))
+    data = dataset.inputs, dataset.targets, arrays["mask"]
+    times, corrections = np.append(0.0, process.jump_times), arrays["corrections"]
+    path = Saddles(start, times, *data, signs, shares, corrections)
+    path.check()
     check_shape("corrections", corrections, process.jump_times.shape)
     if not np.isfinite(corrections).all():
         raise FileFormatError("corrections must be finite")
-    start = ReLUNetwork(np.zeros((len(signs), dataset.dimension)), np.zeros(len(signs)))
-    data = dataset.inputs, dataset.targets, arrays["mask"]
-    times = np.append(0.0, process.jump_times)
-    path = Saddles(start, times, *data, signs, shares, corrections)
-    path.check()
     return _followed(path, dataset)

@@ -179,6 +179,8 @@ def first_cone(w0: float, w1: float, walls: Walls) -> int:
 
 SQUARE, LOGISTIC = 0, 1
 """Losses: weight · ½ Σ (h_k - y_k)²; weight · Σ ln(1 + exp(-h_k y_k))."""
+Loss = tuple[int, float, float]
+"""Which one, the network's output factor, and step · weight of the loss · output factor."""
 
 
 class Forces(NamedTuple):
@@ -249,7 +251,7 @@ def error_at_origin(inputs: Floats, targets: Floats, loss: int) -> float:
 
 
 @njit(cache=True, **LEAN)
-def total_error(work: Forces, samples: Samples, slope: float, loss: tuple[int, float, float]) -> float:
+def total_error(work: Forces, samples: Samples, slope: float, loss: Loss) -> float:
     """Return Σ_k of `error` from all β_c; only `half_turns` is written. The rest as in `set_forces`."""
     total0, total1 = sum_half_turns(work.moments, work.half_turns)
     share = 1.0 - slope
@@ -264,11 +266,8 @@ def total_error(work: Forces, samples: Samples, slope: float, loss: tuple[int, f
 
 
 @njit(cache=True, **LEAN)
-def set_forces(work: Forces, samples: Samples, slope: float, loss: tuple[int, float, float]) -> bool:
-    """Compute all G_c from all β_c; return whether they are finite.
-
-    loss: which one, the network's output factor, and step · weight of the loss · output factor.
-    """
+def set_forces(work: Forces, samples: Samples, slope: float, loss: Loss) -> bool:
+    """Compute all G_c from all β_c; return whether they are finite."""
     kind, scale, rate = loss
     total0, total1 = sum_half_turns(work.moments, work.half_turns)
     share = 1.0 - slope

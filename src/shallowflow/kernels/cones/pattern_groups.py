@@ -36,11 +36,11 @@ from shallowflow.kernels.cones.exits import (
     promised,
     pushed,
 )
+from shallowflow.kernels.cones.geometry import Loss
 from shallowflow.kernels.cones.groups import MAX_SPREAD
 from shallowflow.kernels.cones.pattern_steppers import (
     CHECKS,
     CROSSINGS,
-    GROUPED,
     STEPPED,
     STEPS,
     Steppers,
@@ -48,7 +48,6 @@ from shallowflow.kernels.cones.pattern_steppers import (
     step_individually,
 )
 from shallowflow.kernels.cones.pattern_table import (
-    Loss,
     Points,
     Signs,
     Table,
@@ -131,7 +130,6 @@ def group_quiet(groups: Groups, steppers: Steppers, counters: Ints, table: Table
     for members in np.split(chosen, first[1:]):
         here = slot[members[0]]
         if groups.counts[here] == 0:
-            counters[GROUPED] += 1
             groups.propagators[here] = np.eye(theta.shape[1])
             groups.sums[here] = groups.errors[here] = groups.spreads[here] = 0.0
         _start_clocks(here, groups, table, points)
@@ -226,7 +224,7 @@ def add_moment(groups: Groups, slot: int, theta: Floats, sign: float) -> None:
 
 
 @njit(cache=True, **LEAN)
-def advance_groups(
+def make_steps(
     groups: Groups, steppers: Steppers, counters: Ints, table: Table, points: Points, loss: Loss, steps: int
 ) -> int:
     """Make up to `steps` steps; return how many could be made with finite forces."""
@@ -389,7 +387,6 @@ def _look_at(
         groups.counts[slot] -= 1
         groups.heap[j] = INDIVIDUAL
         append_stepper(j, now, steppers, counters, table, points)
-    counters[GROUPED] -= groups.counts[slot] == 0
 
 
 @njit(cache=True, **INTERNAL)

@@ -16,23 +16,20 @@ from numba import njit
 from shallowflow.arrays import Floats, Ints
 from shallowflow.kernels.cones.exits import Indices
 from shallowflow.kernels.cones.pattern_table import (
-    Loss,
     Points,
     Signs,
     Table,
     dot,
-    empty_moments,
     join,
     part,
     read_pattern,
-    set_all_forces,
 )
 from shallowflow.kernels.shared.compilation import INTERNAL, LEAN, ONCE, Signed
 
 LENGTHENED = 1.0 + 1e-12
-STEPS, CROSSINGS, CHECKS, STEPPED, MOST_STEPPED, GROUPED, NEXT_LOOK, PAUSE = range(8)
+STEPS, CROSSINGS, CHECKS, STEPPED, MOST_STEPPED, NEXT_LOOK, PAUSE = range(7)
 """The counters: steps made, crossings, grouped neurons looked at, neurons stepped individually now and at
-most, groups, and when to look next for neurons to group: at which step, so many steps after the last look."""
+most; at which step to look next for neurons to group, and how many steps that is after the last look."""
 
 
 class Steppers(NamedTuple):
@@ -96,21 +93,7 @@ def distribute(theta: Floats, steppers: Steppers, counters: Ints, table: Table, 
         append_stepper(j, slot, steppers, counters, table, points)
 
 
-@njit(cache=True, **LEAN)
-def advance_steppers(
-    steppers: Steppers, counters: Ints, table: Table, points: Points, loss: Loss, steps: int
-) -> int:
-    """Make up to `steps` steps without groups; return how many could be made with finite forces."""
-    for done in range(steps):
-        if not set_all_forces(table, points, loss):
-            return done
-        empty_moments(table)
-        counters[STEPS] += 1
-        step_individually(steppers, counters, table, points)
-    return steps
-
-
-@njit(cache=True, **INTERNAL)
+@njit(**ONCE)
 def step_individually(steppers: Steppers, counters: Ints, table: Table, points: Points) -> None:
     """Move the neurons, and add their a w to the moments of their patterns."""
     d, borders = points.inputs.shape[1], points.targets.size > 0

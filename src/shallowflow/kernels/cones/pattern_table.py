@@ -22,11 +22,10 @@ from numba import njit
 from numpy.typing import NDArray
 
 from shallowflow.arrays import Floats, Ints
-from shallowflow.kernels.cones.geometry import pull
-from shallowflow.kernels.shared.compilation import INTERNAL, Signed
+from shallowflow.kernels.cones.geometry import Loss, pull
+from shallowflow.kernels.shared.compilation import INTERNAL, ONCE, Signed
 
 Signs = NDArray[np.int8]
-Loss = tuple[int, float, float]
 
 
 class Points(NamedTuple):
@@ -179,9 +178,9 @@ def set_force(slot: int, table: Table, points: Points) -> None:
     table.lengths[slot] = sqrt(dot(force, force, force.size))
 
 
-@njit(cache=True, **INTERNAL)
+@njit(**ONCE)
 def set_all_forces(table: Table, points: Points, loss: Loss) -> bool:
-    """Compute the pulls and all forces from all β; return whether they are finite. loss: see `set_forces`."""
+    """Compute the pulls and all forces from all β; return whether they are finite."""
     kind, scale, rate = loss
     slope = points.slope[0]
     total = 0.0
@@ -198,7 +197,7 @@ def set_all_forces(table: Table, points: Points, loss: Loss) -> bool:
     return bool(np.isfinite(total))
 
 
-@njit(cache=True, **INTERNAL)
+@njit(**ONCE)
 def empty_moments(table: Table) -> None:
     """Set all moments to zero."""
     for i in range(table.size[0]):

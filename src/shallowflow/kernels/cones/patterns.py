@@ -16,26 +16,24 @@ from numba import njit
 
 from shallowflow.arrays import Floats, Ints
 from shallowflow.kernels.cones.exits import Indices
-from shallowflow.kernels.cones.geometry import SQUARE
+from shallowflow.kernels.cones.geometry import SQUARE, Loss
 from shallowflow.kernels.cones.pattern_groups import (
     Groups,
-    advance_groups,
     group_quiet,
+    make_steps,
     new_groups,
     present,
 )
 from shallowflow.kernels.cones.pattern_steppers import (
-    GROUPED,
     NEXT_LOOK,
     PAUSE,
     STEPPED,
     STEPS,
     Steppers,
-    advance_steppers,
     distribute,
     new_steppers,
 )
-from shallowflow.kernels.cones.pattern_table import Loss, Points, Table, new_table
+from shallowflow.kernels.cones.pattern_table import Points, Table, new_table
 from shallowflow.kernels.shared.compilation import LEAN, Signed
 
 SHORTEST, LONGEST = 64, 1024
@@ -58,7 +56,7 @@ def begin(inner: Floats, outer: Floats, points: Points) -> State:
     state = State(
         new_groups(width, size, dimension),
         new_steppers(width, size, dimension),
-        np.zeros(8, np.int64),
+        np.zeros(7, np.int64),
         new_table(width + 1, size, dimension),
     )
     state.counters[[NEXT_LOOK, PAUSE]] = SHORTEST
@@ -75,11 +73,7 @@ def advance(state: State, points: Points, loss: Loss, steps: int) -> int:
     end = counters[STEPS] + steps
     while counters[STEPS] < end:
         asked = int(min(end, counters[NEXT_LOOK]) - counters[STEPS])
-        if counters[GROUPED]:
-            made = advance_groups(*state, points, loss, asked)
-        else:
-            made = advance_steppers(*state[1:], points, loss, asked)
-        if made < asked:
+        if make_steps(*state, points, loss, asked) < asked:
             break
         if counters[STEPS] == counters[NEXT_LOOK]:
             found = group_quiet(*state, points)
@@ -92,8 +86,7 @@ def neurons_now(state: State) -> Floats:
     """Return (w, a) of all neurons in the caller's order, (m, d + 1)."""
     groups, steppers = state.groups, state.steppers
     now = np.empty_like(groups.theta)
-    if state.counters[GROUPED]:
-        _write_groups(groups.theta, groups.heap, groups.propagators, now)
+    _write_groups(groups.theta, groups.heap, groups.propagators, now)
     alone = slice(state.counters[STEPPED])
     now[steppers.neuron[alone]] = steppers.theta[alone]
     return now

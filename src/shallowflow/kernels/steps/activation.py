@@ -1,4 +1,4 @@
-"""The piecewise-cubic step of [two_timescale] App. C, its slope and its integrals, for one number.
+"""The piecewise-cubic step of [two_timescale] App. C, and exact integrals over [0, 1] of networks of steps.
 
     σ(z) = 4(z+½)³ on [−½, 0],  1 − 4(½−z)³ on [0, ½],  0 and 1 outside;    σ'(z) = 12(½−|z|)².
 
@@ -7,10 +7,9 @@ With w = ½ − z on [0, ½], the integrals from −∞ are
     S(z) = ∫σ  = (z+½)⁴        on [−½, 0],   z + w⁴                            on [0, ½],   z beyond;
     Q(z) = ∫σ² = (16/7)(z+½)⁷  on [−½, 0],   z − ½ + 23/56 + … (below)         on [0, ½],   z − 5/56 beyond.
 
-Exact integrals over [0, 1] for f(x) = a_0 + Σ_j a_j σ((x − u_j)/η) and a piecewise constant target f*.
-
-Between two neighbours of {0, 1, jumps of f*, u_j, u_j ± η/2} the residual r = f − f* is a cubic, so
-four-point Gauss–Legendre quadrature is exact for everything below [two_timescale, §2, App. A]:
+**Loss and gradients** of f(x) = a_0 + Σ_j a_j σ((x − u_j)/η) and a piecewise constant target f*. Between two
+neighbours of {0, 1, jumps of f*, u_j, u_j ± η/2} the residual r = f − f* is a cubic, so four-point
+Gauss–Legendre quadrature is exact for everything below [two_timescale, §2, App. A]:
 
     L = ½∫r²,   ∂L/∂a_j = ∫ r σ_j,   ∂L/∂u_j = −a_j ∫ r σ'_j.
 
@@ -33,9 +32,10 @@ import numpy as np
 from numba import njit
 
 from shallowflow.arrays import Floats
+from shallowflow.kernels.shared.compilation import LEAN
 
 
-@njit(cache=True)
+@njit(cache=True, **LEAN)
 def step(z: float) -> float:
     """σ(z)."""
     if z <= -0.5:
@@ -48,7 +48,7 @@ def step(z: float) -> float:
     return 1.0 - 4.0 * w * w * w
 
 
-@njit(cache=True)
+@njit(cache=True, **LEAN)
 def step_inside(z: float) -> float:
     """σ(z) for |z| ≤ ½, without a branch that a random z would make the processor guess wrong."""
     w = 0.5 - abs(z)
@@ -56,14 +56,14 @@ def step_inside(z: float) -> float:
     return tail if z < 0.0 else 1.0 - tail
 
 
-@njit(cache=True)
+@njit(cache=True, **LEAN)
 def slope(z: float) -> float:
     """σ'(z)."""
     w = 0.5 - abs(z)
     return 12.0 * w * w if w > 0.0 else 0.0
 
 
-@njit(cache=True)
+@njit(cache=True, **LEAN)
 def integral(z: float) -> float:
     """S(z), the integral of σ up to z."""
     if z <= -0.5:
@@ -75,7 +75,7 @@ def integral(z: float) -> float:
     return z + (0.5 - z) ** 4
 
 
-@njit(cache=True)
+@njit(cache=True, **LEAN)
 def square_integral(z: float) -> float:
     """Q(z), the integral of σ² up to z; on [0, ½] it is 23/56 − w + 2w⁴ − (16/7)w⁷."""
     if z <= -0.5:
@@ -93,7 +93,6 @@ WEIGHTS = np.array([0.17392742256872692, 0.32607257743127307, 0.3260725774312730
 """Four-point Gauss–Legendre quadrature on [0, 1]: exact for polynomials of degree 7."""
 
 
-@njit(cache=True)
 def sweep(
     u: Floats, a: Floats, eta: float, breaks: Floats, values: Floats, grad_a: Floats, grad_u: Floats
 ) -> float:
@@ -102,14 +101,33 @@ def sweep(
     breaks: the jumps of f*, increasing, values: one more; grad_a (m + 1,), grad_u (m,). With eta = 0 there
     are no windows and grad_u is zero.
     """
+    grad_a.fill(0.0)
+    grad_u.fill(0.0)
+    gradients = grad_a, grad_u, np.zeros(u.size + 1)
+    return float(_sweep(u, a, eta, breaks, values, gradients))
+
+
+def population_loss(u: Floats, a: Floats, eta: float, breaks: Floats, values: Floats) -> float:
+    """Return L for u (m,) in any order and a (m + 1,), the offset first; otherwise as `sweep`."""
+    order = np.argsort(u, kind="stable")
+    a = np.concatenate([a[:1], a[1:][order]])
+    return sweep(u[order], a, eta, breaks, values, np.empty(a.size), np.empty(u.size))
+
+
+@njit(cache=True, **LEAN)
+def _sweep(
+    u: Floats,
+    a: Floats,
+    eta: float,
+    breaks: Floats,
+    values: Floats,
+    gradients: tuple[Floats, Floats, Floats],
+) -> float:
+    grad_a, grad_u, inside = gradients
     m, half = u.size, 0.5 * eta
-    inside = np.zeros(m + 1)
-    grad_a[:] = 0.0
-    grad_u[:] = 0.0
     on = mid = off = jump = 0
     x, plateau, total = 0.0, a[0], 0.0
     while x < 1.0:
-        end = 1.0
         while on < m and u[on] - half <= x:
             on += 1
         while mid < m and u[mid] <= x:
@@ -119,14 +137,10 @@ def sweep(
             off += 1
         while jump < breaks.size and breaks[jump] <= x:
             jump += 1
-        if on < m:
-            end = min(end, u[on] - half)
-        if mid < m:
-            end = min(end, u[mid])
-        if off < m:
-            end = min(end, u[off] + half)
-        if jump < breaks.size:
-            end = min(end, breaks[jump])
+        end = min(1.0, u[on] - half) if on < m else 1.0
+        end = min(end, u[mid]) if mid < m else end
+        end = min(end, u[off] + half) if off < m else end
+        end = min(end, breaks[jump]) if jump < breaks.size else end
         width = end - x
         if on == off:
             r = plateau - values[jump]
@@ -167,7 +181,7 @@ def feature_integrals(u: Floats, eta: float) -> tuple[Floats, Floats]:
     return first, second
 
 
-@njit(cache=True)
+@njit(cache=True, **LEAN)
 def overlap(left: float, right: float, eta: float) -> float:
     """∫σ((x − left)/η) σ((x − right)/η) over [0, 1], left ≤ right."""
     half = 0.5 * eta

@@ -3,8 +3,8 @@
 The samples are sorted once along every coordinate. Going through them in that order, a neuron is off, then
 inside its window, then fully on; only samples inside windows need σ. With weights s_i = ∂L/∂f(x_i),
 
-    ∂L/∂a_jk = Σ_{fully on} s_i + Σ_{window} s_i σ_jk(x_i),      ∂L/∂u_jk = −(a_jk/η) Σ_{window} s_i
-    σ'_jk(x_i),
+    ∂L/∂a_jk = Σ_{fully on} s_i + Σ_{window} s_i σ_jk(x_i),
+    ∂L/∂u_jk = −(a_jk/η) Σ_{window} s_i σ'_jk(x_i),
 
 where the first sum is the total minus a running sum. [two_timescale] §6, loss weight·½Σr² or ‖r‖/n.
 """
@@ -12,16 +12,58 @@ where the first sum is the total minus a running sum. [two_timescale] §6, loss 
 from __future__ import annotations
 
 from math import sqrt
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
 from shallowflow.arrays import Floats, Ints
+from shallowflow.kernels.shared.compilation import INTERNAL, LEAN
 from shallowflow.kernels.steps.activation import slope, step
 
 
-@njit(cache=True)
-def sort_slots(u: Floats, slots: Ints) -> None:
+class Samples(NamedTuple):
+    """Inputs sorted along every coordinate (d, n), which samples these are (d, n), the targets (n,)."""
+
+    x: Floats
+    order: Ints
+    y: Floats
+
+
+class Neurons(NamedTuple):
+    """Positions and weights (d, m), the offset (1,), the sharpness, and working memory.
+
+    slots (d, m): their order along each coordinate; values (n,); grad_u, grad_a (d, m).
+    """
+
+    u: Floats
+    a: Floats
+    offset: Floats
+    eta: float
+    slots: Ints
+    values: Floats
+    grad_u: Floats
+    grad_a: Floats
+
+
+class Rules(NamedTuple):
+    """Steps of the outer and of the inner layer; the loss: is it the norm? Otherwise its weight."""
+
+    fast: float
+    slow: float
+    norm: bool
+    weight: float
+
+
+def new_neurons(u: Floats, a: Floats, offset: float, eta: float, samples: int) -> Neurons:
+    """Return the neurons of u, a (d, m), which `advance_windows` changes in place."""
+    slots = np.tile(np.arange(u.shape[1]), (u.shape[0], 1))
+    gradients = np.empty(u.shape), np.empty(u.shape)
+    return Neurons(u, a, np.array([float(offset)]), eta, slots, np.empty(samples), *gradients)
+
+
+@njit(cache=True, **INTERNAL)
+def _sort_slots(u: Floats, slots: Ints) -> None:
     """Make `slots` (m,) sort u (m,), in place; fast if it nearly does."""
     for p in range(1, slots.size):
         moving = slots[p]
@@ -32,11 +74,11 @@ def sort_slots(u: Floats, slots: Ints) -> None:
         slots[q] = moving
 
 
-@njit(cache=True)
-def add_coordinate(
-    u: Floats, a: Floats, slots: Ints, eta: float, x: Floats, order: Ints, values: Floats
-) -> None:
-    """Add Σ_j a_j σ((x_i − u_j)/η) to values[order[i]] for sorted x (n,)."""
+@njit(cache=True, **INTERNAL)
+def _add_coordinate(neurons: Neurons, samples: Samples, k: int) -> None:
+    """Add Σ_j a_jk σ((x_ik − u_jk)/η) to the values."""
+    u, a, slots, eta = neurons.u[k], neurons.a[k], neurons.slots[k], neurons.eta
+    x, order = samples.x[k], samples.order[k]
     half, on, entered, plateau = 0.5 * eta, 0, 0, 0.0
     for i in range(x.size):
         while entered < slots.size and u[slots[entered]] - half < x[i]:
@@ -47,25 +89,16 @@ def add_coordinate(
         value = plateau
         for p in range(on, entered):
             value += a[slots[p]] * step((x[i] - u[slots[p]]) / eta)
-        values[order[i]] += value
+        neurons.values[order[i]] += value
 
 
-@njit(cache=True)
-def pull_coordinate(
-    u: Floats,
-    a: Floats,
-    slots: Ints,
-    eta: float,
-    x: Floats,
-    order: Ints,
-    covector: Floats,
-    total: float,
-    grad_u: Floats,
-    grad_a: Floats,
-) -> None:
-    """Write the gradients (m,) of one coordinate; total = Σ covector."""
-    grad_u[:] = 0.0
-    grad_a[:] = 0.0
+@njit(cache=True, **INTERNAL)
+def _pull_coordinate(neurons: Neurons, samples: Samples, total: float, k: int) -> None:
+    """Write the gradients (m,) of one coordinate; the values are the s_i, total = Σ s_i."""
+    u, a, slots, eta = neurons.u[k], neurons.a[k], neurons.slots[k], neurons.eta
+    x, order, grad_u, grad_a = samples.x[k], samples.order[k], neurons.grad_u[k], neurons.grad_a[k]
+    for j in range(u.size):
+        grad_u[j] = grad_a[j] = 0.0
     half, on, entered, passed = 0.5 * eta, 0, 0, 0.0
     for i in range(x.size):
         while entered < slots.size and u[slots[entered]] - half < x[i]:
@@ -73,7 +106,7 @@ def pull_coordinate(
         while on < entered and u[slots[on]] + half <= x[i]:
             grad_a[slots[on]] += total - passed
             on += 1
-        s = covector[order[i]]
+        s = neurons.values[order[i]]
         for p in range(on, entered):
             j = slots[p]
             z = (x[i] - u[j]) / eta
@@ -82,56 +115,49 @@ def pull_coordinate(
         passed += s
 
 
-@njit(cache=True)
-def advance_windows(
-    u: Floats,
-    a: Floats,
-    offset: Floats,
-    eta: float,
-    samples: tuple[Floats, Ints, Floats],
-    rates: tuple[float, float],
-    loss: tuple[bool, float],
-    steps: int,
-) -> int:
-    """Make up to `steps` steps in place; u, a (d, m), offset (1,).
+@njit(cache=True, **LEAN)
+def residuals(neurons: Neurons, samples: Samples) -> float:
+    """Write f(x_i) − y_i into the values of `neurons`; return the sum of their squares."""
+    values = neurons.values
+    for i in range(values.size):
+        values[i] = neurons.offset[0]
+    for k in range(neurons.u.shape[0]):
+        _sort_slots(neurons.u[k], neurons.slots[k])
+        _add_coordinate(neurons, samples, k)
+    squares = 0.0
+    for i in range(values.size):
+        values[i] -= samples.y[i]
+        squares += values[i] * values[i]
+    return squares
 
-    samples: x sorted (d, n), its order (d, n), y (n,); rates: of the outer and of the inner layer; loss:
-    whether it is the norm, and the weight. Returns how many steps left all parameters finite.
-    """
-    x, order, y = samples
-    norm, weight = loss
-    fast, slow = rates
+
+def loss(neurons: Neurons, samples: Samples, rules: Rules) -> float:
+    """Return weight·½Σr² or ‖r‖/n of the present neurons."""
+    squares = float(residuals(neurons, samples))
+    return sqrt(squares) / samples.y.size if rules.norm else 0.5 * rules.weight * squares
+
+
+@njit(cache=True, **LEAN)
+def advance_windows(neurons: Neurons, samples: Samples, rules: Rules, steps: int) -> int:
+    """Make up to `steps` steps in place; return how many left all parameters finite."""
+    u, a, offset, values = neurons.u, neurons.a, neurons.offset, neurons.values
     d, m = u.shape
-    n = y.size
-    slots = np.empty((d, m), np.int64)
-    for k in range(d):
-        for j in range(m):
-            slots[k, j] = j
-    values, grad_u, grad_a = np.empty(n), np.empty((d, m)), np.empty((d, m))
+    n = values.size
     for done in range(steps):
-        for i in range(n):
-            values[i] = offset[0]
-        for k in range(d):
-            sort_slots(u[k], slots[k])
-            add_coordinate(u[k], a[k], slots[k], eta, x[k], order[k], values)
-        squares = 0.0
-        for i in range(n):
-            values[i] -= y[i]
-            squares += values[i] * values[i]
-        factor = weight
-        if norm:
+        squares = residuals(neurons, samples)
+        if not squares < np.inf:
+            return done
+        factor = rules.weight
+        if rules.norm:
             factor = 1.0 / (n * sqrt(squares)) if squares > 0.0 else 0.0
         total = 0.0
         for i in range(n):
             values[i] *= factor
             total += values[i]
+        offset[0] -= rules.fast * total
         for k in range(d):
-            pull_coordinate(u[k], a[k], slots[k], eta, x[k], order[k], values, total, grad_u[k], grad_a[k])
-        if not squares < np.inf:
-            return done
-        offset[0] -= fast * total
-        for k in range(d):
+            _pull_coordinate(neurons, samples, total, k)
             for j in range(m):
-                u[k, j] -= slow * grad_u[k, j]
-                a[k, j] -= fast * grad_a[k, j]
+                u[k, j] -= rules.slow * neurons.grad_u[k, j]
+                a[k, j] -= rules.fast * neurons.grad_a[k, j]
     return steps

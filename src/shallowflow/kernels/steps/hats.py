@@ -1,10 +1,8 @@
-"""Ask the processor to bring an entry of an array into its first cache before it is needed.
+"""One-pass SGD (9) of [two_timescale] for many neurons: three short vector sweeps per step, whatever m.
 
-One-pass SGD (9) of [two_timescale] for many neurons: three short vector sweeps per step, whatever m.
-
-As in `step_sgd_plateaus` the positions are sorted and a table of cells finds the plateau k of a sample. Put
-the plateau values on the integers: V(0) = 0, V(i + 1) = a_0 + … + a_i. A sample with k neurons fully on and
-one window entered, of share s = σ_{k+1}, sees f = V interpolated linearly at K = k + 1 + s, and changes
+As in `plateaus` the positions are sorted and a table of cells finds the plateau k of a sample. Put the
+plateau values on the integers: V(0) = 0, V(i + 1) = a_0 + … + a_i. A sample with k neurons fully on and one
+window entered, of share s = σ_{k+1}, sees f = V interpolated linearly at K = k + 1 + s, and changes
 
     V(x) ← V(x) − h r·min(x, K)      for all x,
 
@@ -25,7 +23,7 @@ depend on the network, so they are drawn ahead, and what they will touch is fetc
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from llvmlite import ir
@@ -34,18 +32,23 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from shallowflow.arrays import Floats, Ints
-from shallowflow.kernels.shared.compilation import LEAN
+from shallowflow.kernels.shared.compilation import INTERNAL, LEAN
 from shallowflow.kernels.steps.activation import step_inside
 from shallowflow.kernels.steps.sgd import (
     OVERFLOW,
     PIECE_BITS,
     PIECE_MASK,
-    Codes,
+    Cells,
+    Rules,
+    Target,
     Words,
-    relocate,
-    target_piece,
+    aligned,
+    drawn,
+    load_stream,
+    settle,
+    store_stream,
+    target_at,
     undisturbed,
-    uniform,
     window_slope,
 )
 
@@ -72,7 +75,6 @@ def _lowered(typing_context: Any, array: Any, index: Any) -> Any:
 prefetch: Any = intrinsic(_lowered)
 """prefetch(array, index) for one dimension, in a kernel."""
 
-
 BITS = 5
 FAN = 1 << BITS
 BLOCK = FAN * FAN
@@ -80,144 +82,119 @@ DRAWS, AHEAD, LINE = 64, 4, 8
 """Samples drawn at once; steps by which leaves are fetched ahead, codes twice as far; numbers per line."""
 
 
-@njit(cache=True, inline="always", **LEAN)
-def value(top: Floats, middle: Floats, leaf: Floats, x: int) -> float:
+class Hats(NamedTuple):
+    """Sorted positions u (m,), their labels, the levels of V, and rulers 0, 1, … for `top` and for a block.
+
+    Room for the weights in a window (m,), for samples (`DRAWS` + 2 `AHEAD`,) and their noise (`DRAWS`,).
+    """
+
+    u: Floats
+    labels: Ints
+    top: Floats
+    middle: Floats
+    leaf: Floats
+    long: Floats
+    short: Floats
+    scratch: Floats
+    xs: Floats
+    extras: Floats
+
+
+def new_hats(u: Floats, labels: Ints, a: Floats) -> Hats:
+    """Return the levels of weights a (m + 1,), offset first, for sorted u (m,); V is constant beyond them."""
+    leaf = np.zeros(((a.size + 1) // BLOCK + 1) * BLOCK + 1)
+    leaf[1 : a.size + 1] = np.cumsum(a)
+    leaf[a.size + 1 :] = leaf[a.size]
+    top, middle = leaf[::BLOCK].copy(), leaf[::FAN].copy()
+    for fine, coarse in ((leaf, middle), (middle, top)):
+        x = np.arange(fine.size - 1)
+        begin, near = x // FAN, (x % FAN) / FAN
+        fine[:-1] -= coarse[begin] + near * (coarse[begin + 1] - coarse[begin])
+        fine[-1] = 0.0
+    long, short = np.arange(float(top.size)), np.arange(float(FAN))
+    return Hats(
+        u,
+        labels,
+        aligned(top),
+        aligned(middle),
+        aligned(leaf),
+        aligned(long),
+        aligned(short),
+        np.empty(u.size),
+        np.zeros(DRAWS + 2 * AHEAD),
+        np.zeros(DRAWS),
+    )
+
+
+def _value(neurons: Hats, x: Any) -> Any:
     """V(x)."""
+    top, middle = neurons.top, neurons.middle
     upper, lower = x >> (2 * BITS), x >> BITS
     far, near = (x & (BLOCK - 1)) / BLOCK, (x & (FAN - 1)) / FAN
     coarse = top[upper] + far * (top[upper + 1] - top[upper])
-    return float(leaf[x] + (middle[lower] + near * (middle[lower + 1] - middle[lower])) + coarse)
+    return neurons.leaf[x] + (middle[lower] + near * (middle[lower + 1] - middle[lower])) + coarse
 
 
-@njit(cache=True, inline="always", **LEAN)
-def add_hat(level: Floats, ruler: Floats, begin: int, place: float, amount: float) -> None:
+value: Any = njit(cache=True, inline="always", **INTERNAL)(_value)
+
+
+def weights(neurons: Hats) -> Floats:
+    """The weights (m + 1,), offset first."""
+    return np.diff(_value(neurons, np.arange(neurons.u.size + 2)))
+
+
+@njit(cache=True, inline="always", **INTERNAL)
+def _add_hat(level: Floats, ruler: Floats, begin: int, place: float, amount: float) -> None:
     """Add amount·(min(y, place) − y·place/F) to the F entries from `begin`; ruler = 0, 1, …, F − 1, …"""
     slope, first = place / FAN, np.uint64(begin)
-    # As long as told by an array, as a constant trip count would be unrolled and not vectorised; unsigned, as
-    # an index that may count from the end would not be either.
+    # As long as an array says, as a constant trip count would be unrolled and not vectorised; unsigned, as an
+    # index that may count from the end would not be either.
     for y in range(ruler.size):
         level[first + np.uint64(y)] += amount * ((ruler[y] if ruler[y] < place else place) - ruler[y] * slope)
 
 
-@njit(cache=True, inline="always", **LEAN)
-def add_ramp(
-    top: Floats, middle: Floats, leaf: Floats, rulers: tuple[Floats, Floats], place: float, amount: float
-) -> None:
-    """V(x) += amount·min(x, place) for all x; rulers: 0, 1, … as long as `top`, and as long as a block."""
-    long, short = rulers
+@njit(cache=True, inline="always", **INTERNAL)
+def add_ramp(neurons: Hats, place: float, amount: float) -> None:
+    """V(x) += amount·min(x, place) for all x."""
+    top, long, short = neurons.top, neurons.long, neurons.short
     x = int(place)
     upper, lower = x & ~(BLOCK - 1), x & ~(FAN - 1)
     coarse, scaled = place / BLOCK, amount * BLOCK
     for y in range(top.size):
         top[y] += scaled * (long[y] if long[y] < coarse else coarse)
-    add_hat(middle, short, upper >> BITS, (place - upper) / FAN, amount * FAN)
-    add_hat(leaf, short, lower, place - lower, amount)
+    _add_hat(neurons.middle, short, upper >> BITS, (place - upper) / FAN, amount * FAN)
+    _add_hat(neurons.leaf, short, lower, place - lower, amount)
 
 
-@njit(cache=True)
-def hats(a: Floats) -> tuple[Floats, Floats, Floats]:
-    """The levels top, middle, leaf of the weights a (m + 1,), offset first; V is constant beyond them."""
-    blocks = (a.size + 1) // BLOCK + 1
-    leaf = np.empty(blocks * BLOCK + 1)
-    leaf[0] = 0.0
-    for x in range(1, leaf.size):
-        leaf[x] = leaf[x - 1] + (a[x - 1] if x <= a.size else 0.0)
-    top, middle = leaf[::BLOCK].copy(), leaf[::FAN].copy()
-    for x in range(leaf.size - 1):
-        lower, near = x // FAN, (x % FAN) / FAN
-        leaf[x] -= middle[lower] + near * (middle[lower + 1] - middle[lower])
-    for x in range(middle.size - 1):
-        upper, far = x // FAN, (x % FAN) / FAN
-        middle[x] -= top[upper] + far * (top[upper + 1] - top[upper])
-    leaf[-1] = middle[-1] = 0.0
-    return top, middle, leaf
-
-
-@njit(cache=True)
-def weights(top: Floats, middle: Floats, leaf: Floats, width: int) -> Floats:
-    """The weights (width + 1,), offset first."""
-    a = np.empty(width + 1)
-    for i in range(a.size):
-        a[i] = value(top, middle, leaf, i + 1) - value(top, middle, leaf, i)
-    return a
-
-
-@njit(cache=True, **LEAN)
-def swap(
-    u: Floats,
-    labels: Ints,
-    top: Floats,
-    middle: Floats,
-    leaf: Floats,
-    rulers: tuple[Floats, Floats],
-    slot: int,
-) -> None:
+@njit(cache=True, **INTERNAL)
+def swap(neurons: Hats, slot: int) -> None:
     """Exchange the neurons in `slot` and `slot` + 1: only V(x) between them changes, x = `slot` + 2."""
+    u, labels = neurons.u, neurons.labels
     u[slot], u[slot + 1] = u[slot + 1], u[slot]
     labels[slot], labels[slot + 1] = labels[slot + 1], labels[slot]
     x = slot + 2
-    bend = value(top, middle, leaf, x - 1) + value(top, middle, leaf, x + 1)
-    bend -= 2.0 * value(top, middle, leaf, x)
-    add_ramp(top, middle, leaf, rulers, x - 1.0, -bend)
-    add_ramp(top, middle, leaf, rulers, float(x), 2.0 * bend)
-    add_ramp(top, middle, leaf, rulers, x + 1.0, -bend)
+    bend = value(neurons, x - 1) + value(neurons, x + 1) - 2.0 * value(neurons, x)
+    for i in range(3):
+        add_ramp(neurons, x - 1.0 + i, 2.0 * bend if i == 1 else -bend)
 
 
-@njit(cache=True, **LEAN)
-def settle(
-    u: Floats,
-    labels: Ints,
-    top: Floats,
-    middle: Floats,
-    leaf: Floats,
-    rulers: tuple[Floats, Floats],
-    cells: tuple[Codes, Codes, Ints, Ints],
-    half: float,
-    on: int,
-    end: int,
-) -> None:
-    """Restore the order and the table after the neurons in the slots on … end − 1 moved."""
-    codes, pieces, low, high = cells
-    m, lowest, highest = u.size, on, end - 1
-    i = max(on, 1)
-    while i < m and (i <= end or u[i - 1] > u[i]):
-        p = i
-        while p > 0 and u[p - 1] > u[p]:
-            swap(u, labels, top, middle, leaf, rulers, p - 1)
-            p -= 1
-        if p < i:
-            lowest, highest = min(lowest, p), max(highest, i)
-        i += 1
-    relocate(u, codes, pieces, low, high, half, lowest, highest)
+@njit(cache=True, **INTERNAL)
+def _settle(neurons: Hats, cells: Cells, half: float, on: int, end: int) -> None:
+    settle(neurons, cells, half, on, end, swap)
 
 
-@njit(cache=True, inline="always", **LEAN)
-def window_step(
-    x: float,
-    y: float,
-    on: int,
-    u: Floats,
-    labels: Ints,
-    top: Floats,
-    middle: Floats,
-    leaf: Floats,
-    rulers: tuple[Floats, Floats],
-    cells: tuple[Codes, Codes, Ints, Ints],
-    scratch: Floats,
-    eta: float,
-    h: float,
-    slow: float,
-    box: bool,
-) -> float:
+@njit(cache=True, inline="always", **INTERNAL)
+def _window_step(x: float, y: float, on: int, neurons: Hats, cells: Cells, rules: Rules) -> float:
     """Make the step of a sample that may lie inside windows, none of them left of slot `on`."""
+    u, scratch, eta = neurons.u, neurons.scratch, rules.eta
     m, half = u.size, 0.5 * eta
     while on < m and u[on] <= x - half:
         on += 1
     end = on
-    last = value(top, middle, leaf, on + 1)
+    last = value(neurons, on + 1)
     f = last
     while end < m and u[end] < x + half:
-        following = value(top, middle, leaf, end + 2)
+        following = value(neurons, end + 2)
         scratch[end] = following - last
         f += scratch[end] * step_inside((x - u[end]) / eta)
         last = following
@@ -231,51 +208,27 @@ def window_step(
         if j == on:
             share, before = step_inside(z), u[j]
         else:
-            part = h * r * step_inside(z)
-            add_ramp(top, middle, leaf, rulers, j + 1.0, part)
-            add_ramp(top, middle, leaf, rulers, j + 2.0, -part)
-        u[j] += slow * r * scratch[j] * window_slope(z, box) / eta
-    add_ramp(top, middle, leaf, rulers, on + 1.0 + share, -h * r)
-    if end > on + 1 or (end > on and not undisturbed(u, on, before, half, cells[0].size)):
-        settle(u, labels, top, middle, leaf, rulers, cells, half, on, end)
+            part = rules.h * r * step_inside(z)
+            add_ramp(neurons, j + 1.0, part)
+            add_ramp(neurons, j + 2.0, -part)
+        u[j] += rules.slow * r * scratch[j] * window_slope(z, rules.box) / eta
+    add_ramp(neurons, on + 1.0 + share, -rules.h * r)
+    if end > on + 1 or (end > on and not undisturbed(u, on, before, half, cells.codes.size)):
+        _settle(neurons, cells, half, on, end)
     return r
 
 
 @njit(cache=True, **LEAN)
-def advance_hats(
-    u: Floats,
-    labels: Ints,
-    levels: tuple[Floats, Floats, Floats],
-    rulers: tuple[Floats, Floats],
-    cells: tuple[Codes, Codes, Ints, Ints],
-    draws: tuple[Floats, Floats],
-    scratch: Floats,
-    eta: float,
-    target: tuple[Floats, Floats],
-    rates: tuple[float, float, float],
-    box: bool,
-    steps: int,
-    state: Words,
-) -> int:
-    """Make up to `steps` steps in place; u (m,) sorted, levels of `hats`; as `advance_plateaus`.
-
-    draws: room for `DRAWS` + 2 `AHEAD` samples, in [0, 1), and for their noise; scratch (m,).
-    """
-    breaks, values = target
-    codes = cells[0]
-    top, middle, leaf = levels
-    xs, extras = draws
-    h, slow, noise = rates
-    s0, s1, s2, s3 = state[0], state[1], state[2], state[3]
+def advance_hats(neurons: Hats, cells: Cells, target: Target, rules: Rules, steps: int, state: Words) -> int:
+    """Make up to `steps` steps in place; returns as `advance_plain`."""
+    codes, values, leaf, u = cells.codes, target.values, neurons.leaf, neurons.u
+    xs, extras = neurons.xs, neurons.extras
+    stream = load_stream(state)
     count = float(codes.size)
     for begin in range(0, steps, DRAWS):
         size = min(DRAWS, steps - begin)
         for t in range(size):
-            xs[t], s0, s1, s2, s3 = uniform(s0, s1, s2, s3)
-            extras[t] = 0.0
-            if noise > 0.0:
-                draw, s0, s1, s2, s3 = uniform(s0, s1, s2, s3)
-                extras[t] = noise * (2.0 * draw - 1.0)
+            xs[t], extras[t], stream = drawn(stream, rules.noise)
         for t in range(size):
             # Past the drawn samples these are old ones, which does no harm; nor does a code that changes.
             prefetch(codes, int(xs[t + 2 * AHEAD] * count))
@@ -289,14 +242,11 @@ def advance_hats(
             code = codes[int(x * count)]
             if code >= 0:
                 k = (code >> PIECE_BITS) + 1
-                r = value(top, middle, leaf, k) - (values[code & PIECE_MASK] + extra)
-                add_ramp(top, middle, leaf, rulers, float(k), -h * r)
+                r = value(neurons, k) - (values[code & PIECE_MASK] + extra)
+                add_ramp(neurons, float(k), -rules.h * r)
             else:
-                y = values[target_piece(x, breaks)] + extra
-                r = window_step(
-                    x, y, -1 - code, u, labels, top, middle, leaf, rulers, cells, scratch, eta, h, slow, box
-                )
+                r = _window_step(x, target_at(x, target) + extra, -1 - code, neurons, cells, rules)
             if not abs(r) < OVERFLOW:
                 return begin + t
-    state[0], state[1], state[2], state[3] = s0, s1, s2, s3
+    store_stream(state, stream)
     return steps

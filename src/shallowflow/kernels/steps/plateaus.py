@@ -1,9 +1,8 @@
-"""One-pass SGD (9) of [two_timescale] on plateaus: the steps of `step_sgd.advance_plain`, several times
-faster.
+"""One-pass SGD (9) of [two_timescale] on plateaus: the steps of `sgd.advance_plain`, several times faster.
 
 Positions are kept sorted (`labels` remember who is who), and instead of the weights the plateau values
-c_k = a_0 + … + a_k are stored. For a sample on plateau k (the table of `step_cells` knows k and the piece of
-f*) the network's value is c_k, one load; and since a_0 … a_k all change by −h r,
+c_k = a_0 + … + a_k are stored. For a sample on plateau k (the table of cells of `sgd` knows k and the
+piece of f*) the network's value is c_k, one load; and since a_0 … a_k all change by −h r,
 
     c_i ← c_i − (min(i, k) + 1)·h r      for all i,
 
@@ -20,92 +19,81 @@ not vectorised.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 
 from shallowflow.arrays import Floats, Ints
-from shallowflow.kernels.shared.compilation import LEAN
+from shallowflow.kernels.shared.compilation import INTERNAL, LEAN
 from shallowflow.kernels.steps.activation import step, step_inside
 from shallowflow.kernels.steps.sgd import (
     OVERFLOW,
     PIECE_BITS,
     PIECE_MASK,
-    Codes,
+    Cells,
+    Rules,
+    Target,
     Words,
-    relocate,
-    target_piece,
+    aligned,
+    drawn,
+    load_stream,
+    settle,
+    store_stream,
+    target_at,
     undisturbed,
-    uniform,
     window_slope,
 )
 
-
-@njit(cache=True)
-def ramps(width: int, padded: int) -> Floats:
-    """Row k: min(i, k) + 1; (width + 1, padded)."""
-    table = np.empty((width + 1, padded))
-    for k in range(width + 1):
-        for i in range(padded):
-            table[k, i] = min(i, k) + 1.0
-    return table
+VECTOR = 8
 
 
-@njit(cache=True, **LEAN)
-def swap(u: Floats, c: Floats, labels: Ints, slot: int) -> None:
+class Plateaus(NamedTuple):
+    """Sorted positions u (m,) and their labels, plateau values c (padded,), ramps, scratch (padded,).
+
+    Row k of `ramp` (m + 1, padded) is min(i, k) + 1.
+    """
+
+    u: Floats
+    labels: Ints
+    c: Floats
+    ramp: Floats
+    scratch: Floats
+
+
+def new_plateaus(u: Floats, labels: Ints, a: Floats) -> Plateaus:
+    """Return the plateaus of sorted u (m,) and weights a (m + 1,), the offset first."""
+    padded = -(-(u.size + 2) // VECTOR) * VECTOR
+    c = np.zeros(padded)
+    c[: a.size] = np.cumsum(a)
+    ramp = np.minimum(np.arange(padded), np.arange(u.size + 1)[:, None]) + 1.0
+    return Plateaus(u, labels, aligned(c), aligned(ramp), np.empty(padded))
+
+
+def weights(plateaus: Plateaus) -> Floats:
+    """The weights (m + 1,), the offset first."""
+    return np.diff(plateaus.c[: plateaus.u.size + 1], prepend=0.0)
+
+
+@njit(cache=True, **INTERNAL)
+def swap(neurons: Plateaus, slot: int) -> None:
     """Exchange the neurons in `slot` and `slot` + 1; c[j + 1] is the plateau right of slot j."""
+    u, labels, c = neurons.u, neurons.labels, neurons.c
     u[slot], u[slot + 1] = u[slot + 1], u[slot]
     labels[slot], labels[slot + 1] = labels[slot + 1], labels[slot]
     c[slot + 1] = c[slot] + c[slot + 2] - c[slot + 1]
 
 
-@njit(cache=True, **LEAN)
-def settle(
-    u: Floats,
-    c: Floats,
-    labels: Ints,
-    codes: Codes,
-    pieces: Codes,
-    low: Ints,
-    high: Ints,
-    half: float,
-    on: int,
-    end: int,
-) -> None:
-    """Restore the order and the table after the neurons in the slots on … end − 1 moved."""
-    m, lowest, highest = u.size, on, end - 1
-    i = max(on, 1)
-    while i < m and (i <= end or u[i - 1] > u[i]):
-        p = i
-        while p > 0 and u[p - 1] > u[p]:
-            swap(u, c, labels, p - 1)
-            p -= 1
-        if p < i:
-            lowest, highest = min(lowest, p), max(highest, i)
-        i += 1
-    relocate(u, codes, pieces, low, high, half, lowest, highest)
+@njit(cache=True, **INTERNAL)
+def _settle(neurons: Plateaus, cells: Cells, half: float, on: int, end: int) -> None:
+    settle(neurons, cells, half, on, end, swap)
 
 
-@njit(cache=True, **LEAN)
-def overlap_step(
-    x: float,
-    y: float,
-    on: int,
-    u: Floats,
-    c: Floats,
-    labels: Ints,
-    codes: Codes,
-    pieces: Codes,
-    low: Ints,
-    high: Ints,
-    ramp: Floats,
-    eta: float,
-    h: float,
-    slow: float,
-    box: bool,
-    scratch: Floats,
-) -> float:
+@njit(cache=True, **INTERNAL)
+def _overlap_step(x: float, y: float, on: int, neurons: Plateaus, cells: Cells, rules: Rules) -> float:
     """Make the step of a sample inside several windows, from slot `on` on; return its residual."""
-    m, half = u.size, 0.5 * eta
+    u, c, ramp, scratch = neurons.u, neurons.c, neurons.ramp, neurons.scratch
+    m, eta, half = u.size, rules.eta, 0.5 * rules.eta
     end = on
     f = float(c[on])
     while end < m and u[end] < x + half:
@@ -115,94 +103,55 @@ def overlap_step(
     r = f - y
     if not abs(r) < OVERFLOW:
         return r
-    change = h * r
+    change = rules.h * r
     for j in range(on, end):
-        u[j] += slow * r * (c[j + 1] - c[j]) * window_slope((x - u[j]) / eta, box) / eta
+        u[j] += rules.slow * r * (c[j + 1] - c[j]) * window_slope((x - u[j]) / eta, rules.box) / eta
     for i in range(c.size):
         c[i] -= change * ramp[on, i]
     for j in range(on, end):
         part = change * scratch[j]
         for i in range(j + 1, m + 1):
             c[i] -= part
-    settle(u, c, labels, codes, pieces, low, high, half, on, end)
+    _settle(neurons, cells, half, on, end)
     return r
 
 
-@njit(cache=True, inline="always", **LEAN)
-def window_step(
-    x: float,
-    y: float,
-    on: int,
-    u: Floats,
-    c: Floats,
-    labels: Ints,
-    codes: Codes,
-    pieces: Codes,
-    low: Ints,
-    high: Ints,
-    ramp: Floats,
-    eta: float,
-    h: float,
-    slow: float,
-    box: bool,
-    scratch: Floats,
-) -> float:
+@njit(cache=True, inline="always", **INTERNAL)
+def _window_step(x: float, y: float, on: int, neurons: Plateaus, cells: Cells, rules: Rules) -> float:
     """Make the step of a sample that may lie inside windows, none of them left of slot `on`."""
+    u, c, ramp, eta = neurons.u, neurons.c, neurons.ramp, rules.eta
     m, half = u.size, 0.5 * eta
     while on < m and u[on] <= x - half:
         on += 1
     if on + 1 < m and u[on + 1] < x + half:
-        return float(
-            overlap_step(x, y, on, u, c, labels, codes, pieces, low, high, ramp, eta, h, slow, box, scratch)
-        )
+        return float(_overlap_step(x, y, on, neurons, cells, rules))
     inside = on < m and u[on] < x + half
     z = (x - u[on]) / eta if inside else -0.5
     share, weight = step_inside(z), c[on + 1] - c[on]
     r = float(c[on] + weight * share - y)
     if not abs(r) < OVERFLOW:
         return r
-    change, reach = h * r, on + 1.0 + share
+    change, reach = rules.h * r, on + 1.0 + share
     for i in range(c.size):
         c[i] -= change * (ramp[m, i] if ramp[m, i] < reach else reach)
     if inside:
         before = u[on]
-        u[on] = before + slow * r * weight * window_slope(z, box) / eta
-        if not undisturbed(u, on, before, half, codes.size):
-            settle(u, c, labels, codes, pieces, low, high, half, on, on + 1)
+        u[on] = before + rules.slow * r * weight * window_slope(z, rules.box) / eta
+        if not undisturbed(u, on, before, half, cells.codes.size):
+            _settle(neurons, cells, half, on, on + 1)
     return r
 
 
 @njit(cache=True, **LEAN)
 def advance_plateaus(
-    u: Floats,
-    c: Floats,
-    labels: Ints,
-    cells: tuple[Codes, Codes, Ints, Ints],
-    ramp: Floats,
-    scratch: Floats,
-    eta: float,
-    target: tuple[Floats, Floats],
-    rates: tuple[float, float, float],
-    box: bool,
-    steps: int,
-    state: Words,
+    neurons: Plateaus, cells: Cells, target: Target, rules: Rules, steps: int, state: Words
 ) -> int:
-    """Make up to `steps` steps in place; u (m,) sorted, c (padded,), labels (m,), scratch (m,).
-
-    ramp: of `ramps`, padded ≥ m + 2; cells: codes, pieces, low, high of `step_cells`; rates (h, εh,
-    noise). Returns as `advance_plain`.
-    """
-    breaks, values = target
-    codes, pieces, low, high = cells
-    h, slow, noise = rates
-    s0, s1, s2, s3 = state[0], state[1], state[2], state[3]
+    """Make up to `steps` steps in place; returns as `advance_plain`."""
+    codes, values, c, ramp, h = cells.codes, target.values, neurons.c, neurons.ramp, rules.h
+    stream = load_stream(state)
     padded, count = c.size, float(codes.size)
     for done in range(steps):
-        x, s0, s1, s2, s3 = uniform(s0, s1, s2, s3)
-        extra = 0.0
-        if noise > 0.0:
-            draw, s0, s1, s2, s3 = uniform(s0, s1, s2, s3)
-            extra = noise * (2.0 * draw - 1.0)
+        x, extra, stream = drawn(stream, rules.noise)
         code = codes[int(x * count)]
         if code >= 0:
             k = code >> PIECE_BITS
@@ -211,11 +160,8 @@ def advance_plateaus(
             for i in range(padded):
                 c[i] -= change * ramp[k, i]
         else:
-            y = values[target_piece(x, breaks)] + extra
-            r = window_step(
-                x, y, -1 - code, u, c, labels, codes, pieces, low, high, ramp, eta, h, slow, box, scratch
-            )
+            r = _window_step(x, target_at(x, target) + extra, -1 - code, neurons, cells, rules)
         if not abs(r) < OVERFLOW:
             return done
-    state[0], state[1], state[2], state[3] = s0, s1, s2, s3
+    store_stream(state, stream)
     return steps

@@ -1,38 +1,91 @@
-"""The random numbers of the stochastic kernels: xoshiro256++ [Blackman & Vigna 2021], two nanoseconds each.
-
-The state, four 64-bit words, is seeded by NumPy's `SeedSequence`, and travels as four scalars so that it
-stays in registers. `uniform` returns a number of [0, 1) with 53 random bits.
-
-A look-up table of [0, 1): which plateau and which piece of the target a sample falls on.
-
-[0, 1) is cut into 2^p equal cells. The code of a cell is k·2^12 + piece if the whole cell lies on plateau k
-(k neurons fully on, no window |x − u_j| < η/2 touches it) and on one piece of the target; otherwise −1 − k,
-where all windows left of slot k end before the cell. For the neuron in slot j of the sorted positions,
-`low`[j] … `high`[j] are the cells that its window touches. Both are non-decreasing in j, so a stretch of
-cells is refilled in one pass; while the two numbers of every neuron stay the same, so does the table.
-
-One-pass stochastic gradient descent (9) of [two_timescale], as it is written: the reference.
+"""One-pass stochastic gradient descent (9) of [two_timescale]: samples, table of cells, the plain loop.
 
 A sample is x ~ U[0, 1), y = f*(x) + noise·U[−1, 1); with r = f(x) − y and all values taken before the step,
 
     a_j ← a_j − h r σ_j,      u_j ← u_j + ε h r a_j σ'_j,      σ_j = σ((x − u_j)/η).
 
-A batch averages these over its samples. The random stream is one number for x and, with noise, one more for
-the noise. `box` replaces σ' by the indicator of the window, as the published script does. O(m) per sample.
+A batch averages these over its samples. `box` replaces σ' by the indicator of the window, as the published
+script does. The plain loop is formula (9) as it is written, O(m) per sample: the reference. `plateaus` and
+`hats` make the same steps on the same samples, faster.
+
+**Random numbers**: xoshiro256++ [Blackman & Vigna 2021], two nanoseconds each, one for x and, with noise, one
+more for the noise. The state, four 64-bit words, is seeded by NumPy's `SeedSequence`, and travels as four
+scalars so that it stays in registers.
+
+**Cells.** For the fast kernels [0, 1) is cut into 2^p equal cells. The code of a cell is k·2^12 + piece if
+the whole cell lies on plateau k (k neurons fully on, no window |x − u_j| < η/2 touches it) and on one piece
+of the target; otherwise −1 − k, where all windows left of slot k end before the cell. For the neuron in slot
+j of the sorted positions, `low`[j] … `high`[j] are the cells that its window touches. Both are non-decreasing
+in j, so a stretch of cells is refilled in one pass; while the two numbers of every neuron stay the same, so
+does the table.
 """
 
 from __future__ import annotations
+
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
 from shallowflow.arrays import Floats, Ints
-from shallowflow.kernels.shared.compilation import LEAN
+from shallowflow.kernels.shared.compilation import INTERNAL, LEAN, Signed
 from shallowflow.kernels.steps.activation import slope, step
 
 Words = NDArray[np.uint64]
+Codes = NDArray[np.int32]
 UNIT = 2.0**-53
+OVERFLOW = 1e100
+"""A residual beyond this ends the run: squares of it still are finite."""
+PIECE_BITS = 12
+PIECE_MASK = (1 << PIECE_BITS) - 1
+MOST_PIECES, MOST_NEURONS = 1 << PIECE_BITS, 1 << (31 - PIECE_BITS)
+"""What fits into a code."""
+FEWEST_CELLS, CELLS_PER_NEURON = 4096, 8
+
+
+class Target(NamedTuple):
+    """A piecewise constant f*: its breaks, increasing, and one value more."""
+
+    breaks: Floats
+    values: Floats
+
+
+class Rules(NamedTuple):
+    """Steps h and εh, half the width of the noise, the sharpness η, and whether σ' is the box."""
+
+    h: float
+    slow: float
+    noise: float
+    eta: float
+    box: bool
+
+
+class Stream(NamedTuple):
+    """The state of the random numbers."""
+
+    s0: Any
+    s1: Any
+    s2: Any
+    s3: Any
+
+
+class Cells(NamedTuple):
+    """The table: a code and a piece of the target per cell, first and last cell per neuron."""
+
+    codes: Codes
+    pieces: Codes
+    low: Ints
+    high: Ints
+
+
+def aligned(values: Floats) -> Floats:
+    """Return a copy that begins at a cache line: no vector of it straddles two."""
+    space = np.empty(values.size + 8)
+    first = -space.ctypes.data % 64 // 8
+    copy = space[first : first + values.size].reshape(values.shape)
+    copy[...] = values
+    return copy
 
 
 def seeded(seed: np.random.SeedSequence) -> Words:
@@ -40,11 +93,10 @@ def seeded(seed: np.random.SeedSequence) -> Words:
     return np.asarray(seed.generate_state(4, np.uint64), dtype=np.uint64)
 
 
-@njit(cache=True)
-def uniform(
-    s0: np.uint64, s1: np.uint64, s2: np.uint64, s3: np.uint64
-) -> tuple[float, np.uint64, np.uint64, np.uint64, np.uint64]:
-    """Return the next number and the next state."""
+@njit(cache=True, **INTERNAL)
+def uniform(stream: Stream) -> tuple[float, Stream]:
+    """A number of [0, 1) with 53 random bits, and the next state."""
+    s0, s1, s2, s3 = stream
     total = s0 + s3
     word = ((total << np.uint64(23)) | (total >> np.uint64(41))) + s0
     shifted = s1 << np.uint64(17)
@@ -54,17 +106,50 @@ def uniform(
     s0 ^= s3
     s2 ^= shifted
     s3 = (s3 << np.uint64(45)) | (s3 >> np.uint64(19))
-    return np.float64(word >> np.uint64(11)) * UNIT, s0, s1, s2, s3
+    return np.float64(word >> np.uint64(11)) * UNIT, Stream(s0, s1, s2, s3)
 
 
-Codes = NDArray[np.int32]
-PIECE_BITS = 12
-PIECE_MASK = (1 << PIECE_BITS) - 1
-MOST_PIECES, MOST_NEURONS = 1 << PIECE_BITS, 1 << (31 - PIECE_BITS)
-"""What fits into a code."""
+@njit(cache=True, **INTERNAL)
+def drawn(stream: Stream, noise: float) -> tuple[float, float, Stream]:
+    """A sample: x, the noise of y, and the next state."""
+    x, stream = uniform(stream)
+    if noise > 0.0:
+        draw, stream = uniform(stream)
+        return x, noise * (2.0 * draw - 1.0), stream
+    return x, 0.0, stream
 
 
-@njit(cache=True, **LEAN)
+@njit(cache=True, **INTERNAL)
+def load_stream(state: Words) -> Stream:
+    """The state as scalars."""
+    return Stream(state[0], state[1], state[2], state[3])
+
+
+@njit(cache=True, **INTERNAL)
+def store_stream(state: Words, stream: Stream) -> None:
+    """Keep the state for the next call."""
+    state[0], state[1], state[2], state[3] = stream.s0, stream.s1, stream.s2, stream.s3
+
+
+@njit(cache=True, **INTERNAL)
+def window_slope(z: float, box: bool) -> float:
+    """σ'(z), or the indicator of |z| ≤ ½."""
+    if box:
+        return 1.0 if abs(z) <= 0.5 else 0.0
+    return float(slope(z))
+
+
+@njit(cache=True, **INTERNAL)
+def target_at(x: float, target: Target) -> float:
+    """f*(x): the value after the breaks ≤ x."""
+    piece = 0
+    for i in range(target.breaks.size):
+        if target.breaks[i] <= x:
+            piece += 1
+    return float(target.values[piece])
+
+
+@njit(cache=True, **INTERNAL)
 def cell_of(x: float, cells: int) -> int:
     """The cell of x, −1 left of 0 (or for a NaN) and `cells` right of 1."""
     if not x >= 0.0:
@@ -74,30 +159,41 @@ def cell_of(x: float, cells: int) -> int:
     return int(x * cells)
 
 
-@njit(cache=True)
-def pieces_of_cells(breaks: Floats, cells: int) -> Codes:
-    """The piece of the target on every cell, −1 where it jumps inside."""
-    pieces = np.empty(cells, np.int32)
-    first = last = 0
-    for cell in range(cells):
-        while first < breaks.size and breaks[first] * cells <= cell:
-            first += 1
-        while last < breaks.size and breaks[last] * cells < cell + 1:
-            last += 1
-        pieces[cell] = first if first == last else -1
-    return pieces
+def new_cells(u: Floats, half: float, breaks: Floats, count: int | None = None) -> Cells:
+    """Return the table for sorted u (m,) and windows of half-width `half`."""
+    if count is None:
+        count = FEWEST_CELLS
+        while count < CELLS_PER_NEURON * u.size:
+            count *= 2
+    edges = np.arange(count + 1)
+    first = np.searchsorted(breaks * count, edges[:-1], side="right")
+    last = np.searchsorted(breaks * count, edges[1:], side="left")
+    pieces = np.where(first == last, first, -1).astype(np.int32)
+    low, high = np.full(u.size, count), np.full(u.size, -1)
+    cells = Cells(np.empty(count, np.int32), pieces, low, high)
+    fill_cells(u, cells, half)
+    return cells
 
 
 @njit(cache=True, **LEAN)
-def locate(u: Floats, half: float, low: Ints, high: Ints, slot: int, cells: int) -> None:
+def fill_cells(u: Floats, cells: Cells, half: float) -> None:
+    """Make the table anew."""
+    for slot in range(u.size):
+        locate(u, cells, half, slot)
+    refill(cells, Signed(0), cells.codes.size - 1)
+
+
+@njit(cache=True, **INTERNAL)
+def locate(u: Floats, cells: Cells, half: float, slot: int) -> None:
     """Write the cells that the window of the neuron in `slot` touches."""
-    low[slot] = cell_of(u[slot] - half, cells)
-    high[slot] = cell_of(u[slot] + half, cells)
+    cells.low[slot] = cell_of(u[slot] - half, cells.codes.size)
+    cells.high[slot] = cell_of(u[slot] + half, cells.codes.size)
 
 
-@njit(cache=True, **LEAN)
-def refill(codes: Codes, pieces: Codes, low: Ints, high: Ints, begin: int, end: int) -> None:
+@njit(cache=True, **INTERNAL)
+def refill(cells: Cells, begin: int, end: int) -> None:
     """Restore the codes of the cells begin … end (inclusive, cut to the table)."""
+    codes, pieces, low, high = cells
     begin, end = max(begin, 0), min(end, codes.size - 1)
     j, stop = 0, low.size
     while j < stop:
@@ -113,29 +209,40 @@ def refill(codes: Codes, pieces: Codes, low: Ints, high: Ints, begin: int, end: 
         codes[cell] = -1 - j if covered or pieces[cell] < 0 else (j << PIECE_BITS) + pieces[cell]
 
 
-@njit(cache=True, **LEAN)
-def relocate(
-    u: Floats,
-    codes: Codes,
-    pieces: Codes,
-    low: Ints,
-    high: Ints,
-    half: float,
-    first: int,
-    last: int,
-) -> None:
+@njit(cache=True, **INTERNAL)
+def relocate(u: Floats, cells: Cells, half: float, first: int, last: int) -> None:
     """Restore the table after the neurons in the slots first … last (inclusive) moved, still sorted."""
-    begin, end = codes.size, -1
+    begin, end = cells.codes.size, -1
     for j in range(first, last + 1):
-        before, after = low[j], high[j]
-        locate(u, half, low, high, j, codes.size)
-        if low[j] != before or high[j] != after:
-            begin, end = min(begin, before, low[j]), max(end, after, high[j])
+        before, after = cells.low[j], cells.high[j]
+        locate(u, cells, half, j)
+        low, high = cells.low[j], cells.high[j]
+        if low != before or high != after:
+            begin, end = min(begin, before, low), max(end, after, high)
     if end >= begin:
-        refill(codes, pieces, low, high, begin, end)
+        refill(cells, begin, end)
 
 
-@njit(cache=True, **LEAN)
+@njit(cache=True, inline="always", **INTERNAL)
+def settle(neurons: Any, cells: Cells, half: float, on: int, end: int, swap: Any) -> None:
+    """Restore the order and the table after the neurons in the slots on … end − 1 moved.
+
+    `swap`(neurons, slot) exchanges the neurons in `slot` and `slot` + 1 of the sorted `neurons`.u (m,).
+    """
+    u, lowest, highest = neurons.u, on, end - 1
+    i = max(on, 1)
+    while i < u.size and (i <= end or u[i - 1] > u[i]):
+        p = i
+        while p > 0 and u[p - 1] > u[p]:
+            swap(neurons, p - 1)
+            p -= 1
+        if p < i:
+            lowest, highest = min(lowest, p), max(highest, i)
+        i += 1
+    relocate(u, cells, half, lowest, highest)
+
+
+@njit(cache=True, **INTERNAL)
 def undisturbed(u: Floats, slot: int, before: float, half: float, cells: int) -> bool:
     """Whether order and table still hold after the neuron in `slot`, and no other, moved from `before`."""
     now = u[slot]
@@ -148,101 +255,54 @@ def undisturbed(u: Floats, slot: int, before: float, half: float, cells: int) ->
     return bool(cell_of(before + half, cells) == cell_of(now + half, cells))
 
 
-OVERFLOW = 1e100
-"""A residual beyond this ends the run: squares of it still are finite."""
+@njit(cache=True, **INTERNAL)
+def _residual(x: float, y: float, u: Floats, a: Floats, eta: float, features: Floats) -> float:
+    """f(x) − y; σ_j goes into `features` (m,)."""
+    f = a[0]
+    for j in range(u.size):
+        features[j] = step((x - u[j]) / eta)
+        f += a[j + 1] * features[j]
+    return float(f - y)
 
 
-@njit(cache=True)
-def window_slope(z: float, box: bool) -> float:
-    """σ'(z), or the indicator of |z| ≤ ½."""
-    if box:
-        return 1.0 if abs(z) <= 0.5 else 0.0
-    return slope(z)
-
-
-@njit(cache=True)
-def target_piece(x: float, breaks: Floats) -> int:
-    """The number of breaks ≤ x."""
-    piece = 0
-    for i in range(breaks.size):
-        if breaks[i] <= x:
-            piece += 1
-    return piece
-
-
-@njit(cache=True)
+@njit(cache=True, **LEAN)
 def advance_plain(
-    u: Floats,
-    a: Floats,
-    eta: float,
-    target: tuple[Floats, Floats],
-    rates: tuple[float, float, float],
-    box: bool,
-    steps: int,
-    state: Words,
+    u: Floats, a: Floats, target: Target, rules: Rules, steps: int, state: Words, features: Floats
 ) -> int:
-    """Make up to `steps` steps of batch 1 in place; u (m,), a (m + 1,), rates (h, εh, noise).
+    """Make up to `steps` steps of batch 1 in place; u (m,), a (m + 1,), the offset first; features: scratch.
 
     Returns the number of steps after which all residuals were still finite.
     """
-    breaks, values = target
-    h, slow, noise = rates
-    s0, s1, s2, s3 = state
-    m = u.size
-    features = np.empty(m)
+    h, slow, noise, eta, box = rules
+    stream = load_stream(state)
     for done in range(steps):
-        x, s0, s1, s2, s3 = uniform(s0, s1, s2, s3)
-        y = values[target_piece(x, breaks)]
-        if noise > 0.0:
-            draw, s0, s1, s2, s3 = uniform(s0, s1, s2, s3)
-            y += noise * (2.0 * draw - 1.0)
-        f = a[0]
-        for j in range(m):
-            features[j] = step((x - u[j]) / eta)
-            f += a[j + 1] * features[j]
-        r = f - y
+        x, extra, stream = drawn(stream, noise)
+        r = _residual(x, target_at(x, target) + extra, u, a, eta, features)
         if not abs(r) < OVERFLOW:
             return done
         a[0] -= h * r
-        for j in range(m):
+        for j in range(u.size):
             u[j] += slow * r * a[j + 1] * window_slope((x - u[j]) / eta, box) / eta
             a[j + 1] -= h * r * features[j]
-    state[0], state[1], state[2], state[3] = s0, s1, s2, s3
+    store_stream(state, stream)
     return steps
 
 
-@njit(cache=True)
+@njit(cache=True, **LEAN)
 def advance_batches(
-    u: Floats,
-    a: Floats,
-    eta: float,
-    target: tuple[Floats, Floats],
-    rates: tuple[float, float, float],
-    box: bool,
-    shape: tuple[int, int],
-    state: Words,
+    u: Floats, a: Floats, target: Target, rules: Rules, shape: tuple[int, int], state: Words, scratch: Floats
 ) -> int:
-    """Make up to shape[0] steps of batch shape[1] in place; otherwise as `advance_plain`."""
-    breaks, values = target
-    h, slow, noise = rates
-    s0, s1, s2, s3 = state
+    """Make up to shape[0] steps of batch shape[1] in place; scratch (3, m + 1); as `advance_plain`."""
+    h, slow, noise, eta, box = rules
+    stream = load_stream(state)
     steps, batch = shape
-    m = u.size
-    features, grad_u, grad_a = np.empty(m), np.empty(m), np.empty(m + 1)
+    m, features, grad_u, grad_a = u.size, scratch[0], scratch[1], scratch[2]
     for done in range(steps):
-        grad_u[:] = 0.0
-        grad_a[:] = 0.0
+        for j in range(m + 1):
+            grad_u[j] = grad_a[j] = 0.0
         for _ in range(batch):
-            x, s0, s1, s2, s3 = uniform(s0, s1, s2, s3)
-            y = values[target_piece(x, breaks)]
-            if noise > 0.0:
-                draw, s0, s1, s2, s3 = uniform(s0, s1, s2, s3)
-                y += noise * (2.0 * draw - 1.0)
-            f = a[0]
-            for j in range(m):
-                features[j] = step((x - u[j]) / eta)
-                f += a[j + 1] * features[j]
-            r = f - y
+            x, extra, stream = drawn(stream, noise)
+            r = _residual(x, target_at(x, target) + extra, u, a, eta, features)
             if not abs(r) < OVERFLOW:
                 return done
             grad_a[0] += r
@@ -253,5 +313,5 @@ def advance_batches(
             u[j] += slow * grad_u[j] / batch
         for j in range(m + 1):
             a[j] -= h * grad_a[j] / batch
-    state[0], state[1], state[2], state[3] = s0, s1, s2, s3
+    store_stream(state, stream)
     return steps

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from shallowflow.dynamics.anls.reference import best_loss, losses_of_candidates
-from tests.dynamics.anls.exact import exact_loss, exact_losses_after, relu_columns
+from shallowflow.landscape.plateau.moves import best_loss
+from tests.dynamics.engines.anls_twin import losses_of_candidates
+from tests.landscape.plateau.exact_losses import exact_loss, exact_losses_after, relu_columns
 
 
 @pytest.mark.parametrize("seed", range(6))
