@@ -1,8 +1,9 @@
 """Which code computed a result: a digest of the task's module and of everything it imports, and versions.
 
 The digest follows the import statements of the task's module through shallowflow and every other module that
-is not installed (a script and its neighbours), and hashes the files it meets. What an edit cannot reach
-keeps its results: drawing, the command line, another paper's experiments. Installed packages are not read;
+is not installed (a script and its neighbours), and hashes the files it meets. A text "module:name" is one
+too, if it names a module of the file's own package: a table of engines. What an edit cannot reach keeps its
+results: drawing, the command line, another paper's experiments. Installed packages are not read;
 their versions are recorded with each run.
 """
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import platform
+import re
 import sys
 import sysconfig
 from collections.abc import Callable, Iterator
@@ -22,6 +24,7 @@ from typing import Any
 OWN = __name__.split(".")[0]
 PACKAGES = (OWN, "numpy", "scipy", "numba")
 MAIN = ("__main__", "__mp_main__")
+PLACE = re.compile(r"\w+(\.\w+)*:\w+")
 
 
 def task_name(function: Callable[..., Any]) -> str:
@@ -75,7 +78,7 @@ def _sources(module: str) -> dict[str, bytes]:
 
 
 def _imported(content: bytes, package: str) -> Iterator[str]:
-    """Yield the names that a file's import statements, wherever they stand, may load."""
+    """Yield the names that a file's import statements and tables, wherever they stand, may load."""
     try:
         tree = ast.parse(content)
     except (SyntaxError, ValueError):
@@ -89,6 +92,8 @@ def _imported(content: bytes, package: str) -> Iterator[str]:
             base = ".".join([*above, *([node.module] if node.module else [])])
             yield base
             yield from (f"{base}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and PLACE.fullmatch(node.value):
+            yield f"{package}.{node.value.partition(':')[0]}"
 
 
 def _file(module: str) -> Path | None:

@@ -154,6 +154,7 @@ def _interpolating(dataset: Dataset, parameters: Values) -> int:
             until=parameters["steps"] * STEP,
             stop=1e-9,
             record=Record.geometric(2, networks=False),
+            engine="stages",
         ).losses[-1]
         for seed in range(parameters["starts"])
     ]
