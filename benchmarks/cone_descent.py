@@ -15,13 +15,14 @@ from collections.abc import Callable
 
 import numpy as np
 
+from benchmarks.ticks import advance
 from shallowflow.data import Dataset
 from shallowflow.data.generators import sphere, stewart, three_points
-from shallowflow.dynamics.descent_engines import Task, cheapest
-from shallowflow.dynamics.engines.cone_descent import ConeDescent
-from shallowflow.dynamics.engines.dense_descent import DenseDescent
-from shallowflow.dynamics.engines.pattern_descent import BucketedDescent, PatternDescent
+from shallowflow.dynamics.descent_engines import cheapest
+from shallowflow.dynamics.engines.cones import BucketedDescent, ConeDescent, PatternDescent
 from shallowflow.dynamics.engines.sliding_descent import SlidingDescent
+from shallowflow.dynamics.engines.stepping import DenseDescent
+from shallowflow.dynamics.problem import Task
 from shallowflow.landscape.geometry.least_squares import least_squares
 from shallowflow.models import ReLUNetwork, SquareLoss, initialize
 
@@ -39,7 +40,7 @@ def cpu_seconds(work: Callable[[], object]) -> float:
 
 
 def engine(network: ReLUNetwork, dataset: Dataset, kind: type[Engine] = ConeDescent) -> Engine:
-    return kind(network, dataset, SquareLoss(), STEP, 1.0)
+    return kind(Task(network, dataset, SquareLoss(), STEP))
 
 
 def loss(descent: Engine, dataset: Dataset) -> float:
@@ -47,7 +48,7 @@ def loss(descent: Engine, dataset: Dataset) -> float:
 
 
 def seconds_per_step(descent: Engine, steps: int) -> float:
-    return min(cpu_seconds(lambda: descent.advance(steps)) for _ in range(REPEATS)) / steps
+    return min(cpu_seconds(lambda: advance(descent, steps)) for _ in range(REPEATS)) / steps
 
 
 def alignment() -> None:
@@ -56,7 +57,7 @@ def alignment() -> None:
     base = None
     for width in (10**3, 10**4, 10**5, 10**6):
         descent = engine(initialize.balanced(width, 2, init_scale=1e-3), three_points())
-        descent.advance(ALIGNMENT)
+        advance(descent, ALIGNMENT)
         seconds = seconds_per_step(descent, 200_000)
         base = base or seconds
         print(f"  width {width:>9,}: {1e6 * seconds:6.3f} µs   {seconds / base:5.2f} × width 1,000")
@@ -92,7 +93,7 @@ def paper_run(width: int) -> float:
     dataset, network = three_points(), initialize.balanced(width, 2, init_scale=1e-3)
     start = time.process_time()
     descent = engine(network, dataset)
-    descent.advance(PAPER)
+    advance(descent, PAPER)
     seconds = time.process_time() - start
     line = dataset.inputs @ least_squares(dataset).coefficients
     off = np.abs(descent.network().predict(dataset.inputs) - line).max()
@@ -131,7 +132,7 @@ def samples() -> None:
         x = np.linspace(-1.0, 1.0, size)
         dataset = Dataset(x[:, None], 1.0 + 0.2 * x).with_bias()
         descent = engine(initialize.balanced(20_000, 2, init_scale=1e-3), dataset)
-        descent.advance(20_000)
+        advance(descent, 20_000)
         print(f"  n = {size:>4}: {1e6 * seconds_per_step(descent, 5_000):8.3f} µs")
 
 
@@ -150,7 +151,7 @@ def dimensions() -> None:
         times = []
         for kind in (PatternDescent, BucketedDescent, DenseDescent):
             descent = engine(network, dataset, kind)
-            descent.advance(10)
+            advance(descent, 10)
             times.append(1e6 * seconds_per_step(descent, 20))
         occurring = len(np.unique(network.inner @ dataset.inputs.T > 0, axis=0))
         figures = " ".join(f"{value:10.1f}" for value in times)
@@ -169,7 +170,7 @@ def sliding() -> None:
             descent = engine(network, dataset, kind)
             spent, values = 0.0, []
             for _ in range(100):
-                spent += cpu_seconds(lambda run=descent: run.advance(PAPER // 100))  # type: ignore[misc]
+                spent += cpu_seconds(lambda run=descent: advance(run, PAPER // 100))  # type: ignore[misc]
                 values.append(loss(descent, dataset))
             seconds.append(spent)
             losses.append(np.array(values))
@@ -186,7 +187,7 @@ def wide_sliding() -> None:
     dataset = stewart()
     start = time.process_time()
     descent = engine(initialize.gaussian(200_000, 2, init_scale=1e-3), dataset, SlidingDescent)
-    descent.advance(PAPER)
+    advance(descent, PAPER)
     seconds = time.process_time() - start
     print(
         f"Stewart, width 200,000, sliding, {PAPER:,} steps: {seconds:.1f} s, "
@@ -200,7 +201,7 @@ PARTS = {part.__name__: part for part in (alignment, paper, samples, dimensions,
 def main(names: list[str] | None = None) -> None:
     for kind in (ConeDescent, SlidingDescent, PatternDescent):  # compile or load before anything is timed
         descent = engine(initialize.balanced(100, 2, init_scale=1e-3), three_points(), kind)
-        descent.advance(1000)
+        advance(descent, 1000)
         descent.network()
     for name in names or PARTS:
         PARTS[name]()
