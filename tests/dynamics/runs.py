@@ -97,6 +97,7 @@ def loss_of(trajectory: sf.Trajectory, network: Any) -> float:
     """Return the loss of a network, by the loss and the data or the target in the setting of a run."""
     setting = trajectory.setting
     if not isinstance(setting.data, sf.Dataset):
+        assert setting.data is not None
         return sf.landscape.population_loss(network, setting.data)
     assert setting.loss is not None
     return setting.loss.value(network.predict(setting.data.inputs), setting.data.targets)

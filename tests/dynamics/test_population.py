@@ -16,7 +16,7 @@ START = sf.initialize.uniform_positions(6, sharpness=0.1, outer=np.linspace(-1, 
 
 def test_the_flow_is_that_of_an_implicit_integrator() -> None:
     def velocity(_: float, theta: Floats) -> Floats:
-        gradient = sf.landscape.population_gradient(unflatten(START, theta), TARGET)  # type: ignore[arg-type]
+        gradient = sf.landscape.population_gradient(unflatten(START, theta), TARGET)
         return -2.0 * np.concatenate(
             [0.3 * gradient["positions"], gradient["outer"], [float(gradient["offset"])]]
         )

@@ -13,6 +13,7 @@ import pytest
 import shallowflow as sf
 from shallowflow.arrays import Floats, Ints
 from shallowflow.dynamics.clock.group_path import GroupPath
+from shallowflow.dynamics.clock.protocol import Piece
 from shallowflow.dynamics.clock.recorder import joined_rows
 from shallowflow.dynamics.engines.cone_flow import ConeFlow
 from shallowflow.dynamics.problem import Task
@@ -42,7 +43,7 @@ def numbers(network: object) -> Floats:
 def test_the_path_is_the_engines_own_state_at_every_step() -> None:
     network, dataset = problem()
     engine = ConeFlow(Task(network, dataset, sf.SquareLoss(), speed=2.0, epsilon=0.5))
-    pieces, states = [], []
+    pieces, states = list[Piece](), list[sf.ReLUNetwork]()
     while not pieces or pieces[-1].times[-1] < 80.0:
         pieces.append(engine.advance(80.0, rows=True))
         states.append(engine.network())

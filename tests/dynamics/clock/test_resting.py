@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -109,6 +110,18 @@ def test_files_keep_it(tmp_path: Path, problem: str, record: sf.Record | None) -
         assert pairs_at(loaded, float(time)) == pairs_at(trajectory, float(time))
 
 
+@pytest.mark.parametrize("record", [None, sf.Record.at([1.0, 2.0])], ids=["own steps", "at times"])
+def test_a_neuron_may_rest_from_the_start(record: sf.Record | None) -> None:
+    """On a hyperplane towards which both sides push; at the origin it lies on all, and rests on none."""
+    dataset = sf.Dataset([[1.0, 0.0], [-1.0, 1.0], [2.0, 0.0]], [-5.0, -1.0, -1.0])
+    network = sf.ReLUNetwork([[0.0, 0.3], [0.4, 0.5]], [0.5, -0.1])
+    trajectory = sf.gradient_flow(network, dataset, until=2.0, engine="cones", record=record)
+    assert [(event.time, event.kind) for event in trajectory.events[:2]] == [(0.0, "slide")] * 2
+    # Points 0 and 2 lie on one line.
+    for time in (0.0, 0.1):
+        assert {pair for pair in pairs_at(trajectory, time) if pair[0] == 0} == {(0, 0), (0, 2)}
+
+
 def test_times_out_of_range_are_refused() -> None:
     for problem in ("neurons, cones", "knots, stages"):
         with pytest.raises(sf.InvalidInputError, match=r"^t: must lie in \[0, 20\], got 21$"):
@@ -123,7 +136,7 @@ def test_who_did_not_watch_says_so() -> None:
 
 def test_a_log_is_read_in_the_order_of_time() -> None:
     """Neuron 1 comes to rest on points 0 and 2 at once, leaves 0, comes back; at a moment: after it."""
-    log = {
+    log: dict[str, Any] = {
         "rest_times": np.array([1.0, 1.0, 2.0, 3.0]),
         "rest_neurons": np.array([1, 1, 1, 1]),
         "rest_points": np.array([0, 2, -1, 0]),

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from shallowflow.data import Dataset
-from shallowflow.dynamics.outcome import Outcome
 from shallowflow.dynamics.clock.paths import Snapshots, flatten
+from shallowflow.dynamics.outcome import Outcome
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.models import KnotNetwork, Network, ReLUNetwork
 from shallowflow.reporting.figures.runs import run_figure, write_run_figure

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from shallowflow.data import GENERATORS, Dataset
-from shallowflow.dynamics.outcome import Event, Outcome
 from shallowflow.dynamics.clock.paths import Snapshots, flatten
+from shallowflow.dynamics.outcome import Event, Outcome
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.experiments.figure import Panel, Series
 from shallowflow.models import KnotNetwork
