@@ -151,7 +151,11 @@ ANLS = cases(
     no_move=(KNOTS, CURVE, {"loss": SUM, "max_iterations": 0}),
     few_events=(KNOTS, CURVE, {"loss": SUM, "record": Record.every(3, networks=False, max_events=2)}),
     ramps=(RAMPS, GRID, {"loss": SUM, "max_iterations": 8}),
-    few_knots=(sf.KnotNetwork([-0.9, 0.2, 0.6], [0.0, 0.0, 0.0]), CURVE, {"loss": SUM, "record": Record.geometric(5)}),
+    few_knots=(
+        sf.KnotNetwork([-0.9, 0.2, 0.6], [0.0, 0.0, 0.0]),
+        CURVE,
+        {"loss": SUM, "record": Record.geometric(5)},
+    ),
 )
 
 

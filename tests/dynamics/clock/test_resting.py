@@ -20,7 +20,7 @@ TIMES = np.sort(np.random.default_rng(0).uniform(0.01, UNTIL, 80))
 PROBLEMS: dict[str, tuple[sf.ReLUNetwork | sf.KnotNetwork, sf.Dataset, str]] = {
     "neurons, dense": (NEURONS, PLANE, "dense"),
     "neurons, cones": (NEURONS, PLANE, "cones"),
-    "more neurons, cones": (sf.initialize.gaussian(60, 2, init_scale=0.1, seed=2), PLANE, "cones"),
+    "more neurons, cones": (sf.initialize.gaussian(30, 2, init_scale=0.1, seed=2), PLANE, "cones"),
     "knots, dense": (sf.initialize.he_knots(6, seed=0), FEW, "dense"),
     "knots, stages": (sf.initialize.he_knots(6, seed=0), FEW, "stages"),
     "other knots, stages": (sf.initialize.he_knots(6, seed=3), FEW, "stages"),
