@@ -17,10 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
+from shallowflow.dynamics.descent_engines import CHOICES, SWEEPS
 
 from shallowflow.data import Dataset
 from shallowflow.data.generators import sphere
-from shallowflow.dynamics.descent_engines import CHOICES, SWEEPS
+from shallowflow.dynamics.problem import Task
 from shallowflow.models import ReLUNetwork, SquareLoss, initialize
 
 Array = NDArray[Any]
@@ -75,8 +76,9 @@ def ours(name: str, network: ReLUNetwork, dataset: Dataset, precision: str) -> T
     """Return one of the package's engines, its preparations included."""
 
     def train(steps: int) -> tuple[Array, Array]:
-        engine = CHOICES[name].engine(network, dataset, SquareLoss(), float(network.width), 1.0, precision)
-        engine.advance(steps)
+        task = Task(network, dataset, SquareLoss(), float(network.width), precision=precision)
+        engine = CHOICES[name].engine(task)
+        engine.advance(steps * task.step, rows=False)
         end = engine.network()
         assert isinstance(end, ReLUNetwork)
         return end.inner, end.outer

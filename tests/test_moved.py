@@ -27,5 +27,5 @@ def test_importing_an_old_module_names_the_new_one(old: str) -> None:
 
 
 def test_modules_that_never_were_are_not_found_as_ever() -> None:
-    with pytest.raises(ModuleNotFoundError, match="No module named 'shallowflow.nonsense'"):
+    with pytest.raises(ModuleNotFoundError, match=r"No module named 'shallowflow.nonsense'"):
         import_module("shallowflow.nonsense")
