@@ -44,10 +44,10 @@ class SweepDescent(ABC):
         from shallowflow.kernels.shared.losses import LOGISTIC, SQUARE
 
         self._network, self._inputs, self._precision = network, dataset.inputs, precision
-        square = isinstance(loss, SquareLoss)
-        self._loss, self._weight = SQUARE if square else LOGISTIC, 1.0 / dataset.size
         if isinstance(loss, SquareLoss):
-            self._weight = loss.weight(dataset.size)
+            self._loss, self._weight = SQUARE, loss.weight(dataset.size)
+        else:
+            self._loss, self._weight = LOGISTIC, 1.0 / dataset.size
         rate = step * network.scale * self._weight
         # In the order of the names in `kernels.shared.losses`.
         constants = [0.0, network.slope, 1.0, network.scale, rate * epsilon, rate]
