@@ -17,16 +17,20 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
-from shallowflow.dynamics.descent_engines import CHOICES, SWEEPS
 
 from shallowflow.data import Dataset
 from shallowflow.data.generators import sphere
+from shallowflow.dynamics.choice import ENGINES
 from shallowflow.dynamics.problem import Task
 from shallowflow.models import ReLUNetwork, SquareLoss, initialize
 
 Array = NDArray[Any]
 Training = Callable[[int], tuple[Array, Array]]
 console = Console()
+
+
+SWEEPS = {row.name: row for row in ENGINES if row.single}
+"""Engines that work in single precision, too."""
 
 
 def numpy_training(network: ReLUNetwork, dataset: Dataset, kind: type[Any]) -> Training:
@@ -77,7 +81,7 @@ def ours(name: str, network: ReLUNetwork, dataset: Dataset, precision: str) -> T
 
     def train(steps: int) -> tuple[Array, Array]:
         task = Task(network, dataset, SquareLoss(), float(network.width), precision=precision)
-        engine = CHOICES[name].engine(task)
+        engine = SWEEPS[name].engine()(task)
         engine.advance(steps * task.step, rows=False)
         end = engine.network()
         assert isinstance(end, ReLUNetwork)
