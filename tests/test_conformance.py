@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -293,6 +294,12 @@ def test_every_experiment_is_fully_described(experiment: Experiment) -> None:
     assert set(experiment.parameters) == set(SCALES)
     quick, full = (experiment.parameters[scale] for scale in ("quick", "paper"))
     assert set(quick) == set(full)
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_the_table_names_what_a_paper_lists(paper: str) -> None:
+    listed = import_module(f"shallowflow.experiments.{paper}").EXPERIMENTS
+    assert [one.name for one in listed] == [name for name in EXPERIMENTS if name.startswith(f"{paper}/")]
 
 
 def test_the_demonstration_shows_one_experiment_of_each_paper() -> None:

@@ -69,6 +69,17 @@ def test_a_descent_loads_what_it_needs() -> None:
     assert modules.isdisjoint({"sqlite3", "matplotlib", "sklearn", "xarray"})
 
 
+def test_an_experiment_loads_its_own_paper() -> None:
+    modules = loaded(
+        "from shallowflow.experiments import EXPERIMENTS\n"
+        "assert 'incremental/fig1' in EXPERIMENTS and len(EXPERIMENTS) > 30\n"
+        "assert EXPERIMENTS['plateau/fig3'].paper == 'plateau'"
+    )
+    papers = ("two_timescale", "early_alignment", "incremental", "weak_interaction")
+    assert "shallowflow.experiments.plateau.full_training" in modules
+    assert modules.isdisjoint(f"shallowflow.experiments.{paper}" for paper in papers)
+
+
 def test_names_stay_names_if_modules_of_that_name_were_imported_first() -> None:
     output(FIRST + COMPARE % (LAZY,))
 

@@ -11,7 +11,7 @@ import pytest
 import shallowflow as sf
 from shallowflow.data.generators import sphere, three_points
 from shallowflow.experiments import EXPERIMENTS, Findings
-from shallowflow.experiments.early_alignment.alignment import sweep
+from shallowflow.experiments.early_alignment.theorem1 import sweep
 
 
 def nothing(fraction: float, doing: str) -> None:

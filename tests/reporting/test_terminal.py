@@ -33,7 +33,7 @@ from shallowflow.reporting.terminal import (
     tally_text,
 )
 from shallowflow.studies import Result, Tally
-from shallowflow.studies.table import table
+from shallowflow.studies.results import table
 from tests.reporting.samples import claim, reproduction
 
 

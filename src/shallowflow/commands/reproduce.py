@@ -157,9 +157,9 @@ def _chosen(names: Sequence[str], demo: bool) -> list[Experiment]:
         raise InvalidInputError(f"NAME: must be left out with --demo, got {shown(names[0])}")
     chosen: dict[str, Experiment] = {}
     for name in (DEMO if demo else names) or EXPERIMENTS:
-        meant = {key: e for key, e in EXPERIMENTS.items() if name in (key, e.paper)}
+        meant = {key: EXPERIMENTS[key] for key in EXPERIMENTS if name in (key, key.partition("/")[0])}
         if not meant:
-            words = dict.fromkeys([*EXPERIMENTS, *(e.paper for e in EXPERIMENTS.values())])
+            words = dict.fromkeys([*EXPERIMENTS, *(key.partition("/")[0] for key in EXPERIMENTS)])
             hint = did_you_mean(name, words) or "; `shallowflow list` shows them all"
             raise InvalidInputError(f"NAME: must be an experiment or a paper, got {shown(name)}{hint}")
         chosen |= meant

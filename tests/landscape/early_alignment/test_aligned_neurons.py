@@ -9,7 +9,12 @@ import shallowflow as sf
 from shallowflow.data.generators import stewart, three_points
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape import extremal_vectors, merged_neurons, minimal_subgradient, neuron_alignment
-from shallowflow.landscape.early_alignment.aligned_neurons import NOT_EXTREMAL, STILL
+from shallowflow.landscape.early_alignment.aligned_neurons import (
+    NOT_EXTREMAL,
+    STILL,
+    largest_misalignments,
+    mean_turn,
+)
 from shallowflow.landscape.early_alignment.extremal import KINDS
 from tests.rounding import EPSILON
 
@@ -43,6 +48,35 @@ def test_aligned_opposed_dead_and_zero_neurons() -> None:
     assert found.opposed().tolist() == [False, True, False, False, False]
     assert found.of_kind("maximum").tolist() == [True, True, False, False, True]
     assert found.states.tolist()[2:4] == [STILL, STILL]
+
+
+def test_misalignments_are_the_largest_of_the_neurons_that_may_align() -> None:
+    """Two orthonormal points: D = (½, ½) if both are active, and its length is √½.
+
+    The third neuron starts opposed to D and is not of Condition 1; the fourth is dead; the fifth is active on
+    the second point only, where the pull (0, ½) is not extremal.
+    """
+    data = sf.Dataset(np.eye(2), [1.0, 1.0])
+    inner = np.array([[1.0, 1.0], [2.0, 1.0], [1.0, 1.0], [-1.0, -1.0], [-1.0, 3.0]])
+    last = neuron_alignment(sf.ReLUNetwork(inner, [2.0, 3.0, 2.0, 1.0, 4.0]), data)
+    first = neuron_alignment(sf.ReLUNetwork(inner, [2.0, 3.0, -1.5, 1.0, 4.0]), data)
+    (error, absent), elsewhere = largest_misalignments(first, last, np.array([np.sqrt(0.5), 3.0]), 0.5)
+    assert error == pytest.approx(np.sqrt(0.5) - 0.5)
+    assert np.isnan(absent)
+    assert elsewhere == 1
+
+
+def test_the_turn_is_the_angle_of_the_mean_directions() -> None:
+    before = sf.ReLUNetwork([[1.0, 0.0], [0.0, 5.0]], [2.0, -1.0])
+    after = sf.ReLUNetwork([[1.0, 2.0], [1.0, 0.0]], [1.0, 1.0])
+    assert mean_turn(before, after) == pytest.approx(np.pi / 4)
+    assert mean_turn(before, before) == 0.0
+
+
+def test_the_exponent_is_epsilon_at_the_longest_pull_and_in_proportion_elsewhere() -> None:
+    found = sf.landscape.alignment_threshold(three_points(), epsilon=0.2)
+    assert found.exponent(found.d_max) == pytest.approx(0.2)
+    assert found.exponent(0.5 * found.d_max) == pytest.approx(0.1)
 
 
 def test_groups_make_up_the_function_and_small_or_dead_neurons_are_left_out() -> None:

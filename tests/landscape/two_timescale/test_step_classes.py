@@ -12,6 +12,7 @@ import pytest
 import shallowflow as sf
 from shallowflow import landscape
 from shallowflow.landscape import fate_of_last_piece
+from shallowflow.landscape.two_timescale.step_classes import beside_jumps
 
 TARGET = sf.PiecewiseConstant([0.5], [0.0, 1.0])
 NETWORK = sf.StepNetwork([0.3, 0.6], [0.0, 0.0])
@@ -49,6 +50,19 @@ def test_other_things_are_refused(wrong: Any) -> None:
         with pytest.raises(sf.InvalidInputError, match="network: must be a StepNetwork"):
             call(wrong)
     assert np.isfinite(landscape.separation(NETWORK))
+
+
+def test_neurons_beside_jumps_are_the_nearest_on_either_side() -> None:
+    rng = np.random.default_rng(0)
+    positions, target = rng.random(12), sf.PiecewiseConstant([0.2, 0.55, 0.999], [0.0, 1.0, 0.0, 1.0])
+    expected = set()
+    for jump in target.breakpoints:
+        for side in (positions[positions < jump], positions[positions >= jump]):
+            if side.size:
+                nearest = side[np.argmin(np.abs(side - jump))]
+                expected.add(int(np.flatnonzero(positions == nearest)[0]))
+    found = beside_jumps(positions, target)
+    assert set(np.flatnonzero(found).tolist()) == expected
 
 
 def followed(target: sf.PiecewiseConstant, positions: list[float]) -> str:

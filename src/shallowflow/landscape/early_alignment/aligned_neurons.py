@@ -94,6 +94,35 @@ def neuron_alignment(
     return NeuronAlignment(norms, alignments, cosines, states[which.ravel()])
 
 
+def largest_misalignments(
+    first: NeuronAlignment, last: NeuronAlignment, norms: Floats, alpha_0: float, tolerance: float = ON
+) -> tuple[Floats, int]:
+    """Return the largest ‖D‖ − ⟨D, w_j/a_j⟩ at each extremal vector, and the number of neurons elsewhere.
+
+    first, last: the neurons of one network at the start and at τ; norms (v,): ‖D‖ of the extremal vectors.
+    Counted are the neurons of Condition 1 of [early_alignment] Thm 1, ⟨D_j, w_j/a_j⟩ > −√(1 − α₀²) ‖D_j‖ at
+    the start; at a vector are those whose pull at τ is extremal and as long, and does not oppose them (NaN if
+    there are none).
+    """
+    chosen = first.alignments > -np.sqrt(1 - alpha_0**2) * first.norms
+    arrived = chosen & (last.states >= 0) & ~last.opposed(tolerance)
+    errors = np.full(len(norms), np.nan)
+    for v, norm in enumerate(norms):
+        here = arrived & np.isclose(last.norms, norm, rtol=1e-9)
+        if here.any():
+            errors[v] = float(np.max(last.misalignments[here]))
+    return errors, int(np.sum(chosen & (last.states < 0) & (last.norms > 0)))
+
+
+def mean_turn(before: ReLUNetwork, after: ReLUNetwork) -> float:
+    """Return the angle between the mean directions Σ_{a_j > 0} a_j w_j of two networks, in radians."""
+    first, second = (
+        np.where(network.outer > 0, network.outer, 0.0) @ network.inner for network in (before, after)
+    )
+    cosine = first @ second / (np.linalg.norm(first) * np.linalg.norm(second))
+    return float(np.arccos(np.clip(cosine, -1.0, 1.0)))
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class MergedNeurons(FrozenArrays):
     """directions (g, d): unit vectors; weights (g,): Σ a_j‖w_j‖ of each group; counts (g,): its neurons.

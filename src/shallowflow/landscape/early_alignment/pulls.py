@@ -185,10 +185,14 @@ class AlignmentThreshold:
             return 0.0
         return float(-self.epsilon * np.log(init_scale) / self.d_max) if self.d_max > 0 else np.inf
 
+    def exponent(self, norm: float) -> float:
+        """Return ε‖D‖/D_max, the power of λ by which the misalignment with an extremal vector vanishes."""
+        return self.epsilon * norm / self.d_max
+
     def misalignment(self, init_scale: float, norm: float, *, positive: bool = False) -> float:
         """Return the promised ‖D‖ − ⟨D, w/a⟩ at τ for an extremal vector of norm ‖D‖, at most 2‖D‖."""
         log = self.log_constant_positive if positive else self.log_constant
-        log += self.epsilon * norm / self.d_max * np.log(init_scale)
+        log += self.exponent(norm) * np.log(init_scale)
         return float(np.exp(min(log, np.log(2.0 * norm))))
 
 

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shallowflow.arrays import Floats, non_negative, positive, shown
+from shallowflow.arrays import Bools, Floats, non_negative, positive, shown
 from shallowflow.data.targets import PiecewiseConstant
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.two_timescale.population import check_steps, separation
@@ -116,6 +116,15 @@ def goodness(network: StepNetwork, target: PiecewiseConstant) -> Goodness:
     fewest = fewest_per_piece(network.positions, target)
     lopsided = [_asymmetry(network.positions, float(v)) for v in target.breakpoints]
     return Goodness(fewest, separation(network), min(lopsided, default=np.inf))
+
+
+def beside_jumps(positions: Floats, target: PiecewiseConstant) -> Bools:
+    """Return which neurons (m,) are the nearest to a jump of the target from the left or from the right."""
+    order = np.argsort(positions)
+    right = np.searchsorted(positions[order], target.breakpoints)
+    beside = np.zeros(len(positions), dtype=np.bool_)
+    beside[order[np.clip(np.concatenate([right - 1, right]), 0, len(positions) - 1)]] = True
+    return beside
 
 
 def fewest_per_piece(positions: Floats, target: PiecewiseConstant) -> int:

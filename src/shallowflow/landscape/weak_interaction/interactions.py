@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -254,6 +255,34 @@ def energies(network: ReLUNetwork, dataset: Dataset, *, resting: Resting | None 
     active = activity(network, dataset.inputs, resting=resting) > 0
     shares: Floats = (network.outer**2 @ active) / network.width
     return shares
+
+
+class CurvatureMeasures(NamedTuple):
+    """The four measures of the local PL curvature μ of [weak_interaction] Figure 5."""
+
+    last: float
+    mean: float
+    low: float
+    high: float
+
+
+def curvature_measures(
+    final: ReLUNetwork, dataset: Dataset, losses: ArrayLike, epochs: float
+) -> CurvatureMeasures:
+    """Return μ(t_∞), ⟨μ⟩, μ_low and μ_upp of a training at rate 1, [weak_interaction] App. B.
+
+    losses: the first one, L_0, … , and those of the last two epochs, L_{T−1} and L_T; epochs: T.
+
+        μ(t_∞) = ln(L_{T−1}/L_T),  ⟨μ⟩ = ln(L_0/L_T)/T,
+        μ_low = (2/n) min_i E_i,  μ_upp = (16/n) max_i E_i,  E_i = (1/m) Σ_j a_j² 1_ji (`energies`).
+    """
+    values, shares = vector(losses, "losses"), energies(final, dataset)
+    return CurvatureMeasures(
+        float(np.log(values[-2] / values[-1])),
+        float(np.log(values[0] / values[-1]) / positive(epochs, "epochs")),
+        float(2 / dataset.size * shares.min()),
+        float(16 / dataset.size * shares.max()),
+    )
 
 
 def average_pl(times: ArrayLike, losses: ArrayLike) -> Floats:

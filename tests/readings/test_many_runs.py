@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from shallowflow.experiments.weak_interaction.fits import Threshold, exponent, slope, threshold
+from shallowflow.readings.many_runs import Threshold, exponent, log_slope, slope, threshold
 
 
 def test_a_known_threshold_lies_in_its_interval() -> None:
@@ -46,3 +46,26 @@ def test_the_power_of_thresholds_has_the_interval_of_their_errors() -> None:
     assert found.value == pytest.approx(1.5)
     assert not found.covers(1.0)
     assert exponent(x, vague).covers(1.0)
+
+
+def test_the_logistic_fit_is_that_of_scikit_learn() -> None:
+    """C = 1/RIDGE on the standardised x is the same penalised likelihood."""
+    from sklearn.linear_model import LogisticRegression
+
+    rng = np.random.default_rng(3)
+    x = np.repeat(np.arange(20.0, 120.0, 7.0), 9)
+    success = (rng.random(len(x)) < 1 / (1 + np.exp((x - 60.0) / 11.0))).astype(float)
+    found = threshold(x, success)
+    spread, centre = x.std(), x.mean()
+    peer = LogisticRegression(C=1 / 1e-2, tol=1e-10, max_iter=1000).fit(
+        ((x - centre) / spread)[:, None], success
+    )
+    slope_, offset = float(peer.coef_[0, 0]), float(peer.intercept_[0])
+    assert found is not None
+    assert found.middle == pytest.approx(centre - spread * offset / slope_, rel=1e-6)
+    assert found.width == pytest.approx(-spread / slope_, rel=1e-6)
+
+
+def test_the_slope_of_a_power_is_its_exponent() -> None:
+    x = np.geomspace(1.0, 1e3, 7)
+    assert log_slope(x, 5 * x**1.25) == pytest.approx(1.25)

@@ -1,4 +1,4 @@
-"""Thresholds and slopes with intervals: a logistic fit of successes, a line through logarithms."""
+"""What many runs show together: where they stop to succeed, and by which power a quantity grows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from shallowflow.arrays import Floats
 RESAMPLES = 200
 RIDGE = 1e-2
 """Weight of the square of the slope (in units of the spread of x): keeps it finite if successes separate."""
-ITERATIONS = 60
+ACCURATE = 1e-12
+"""Relative error of the logistic fit."""
+LEAST_SLOPE = 1e-6
 
 
 @dataclass(frozen=True)
@@ -28,8 +30,9 @@ class Threshold:
 
     def __call__(self, x: Floats) -> Floats:
         """Return the fitted probability."""
-        values: Floats = 1.0 / (1.0 + np.exp(np.clip((x - self.middle) / self.width, -500, 500)))
-        return values
+        from scipy.special import expit
+
+        return np.asarray(expit(-(x - self.middle) / self.width))
 
     def __str__(self) -> str:
         return f"{self.middle:.0f} [{self.low:.0f}, {self.high:.0f}]"
@@ -38,7 +41,8 @@ class Threshold:
 def threshold(x: Floats, successes: Floats, seed: int = 0) -> Threshold | None:
     """Fit a falling logistic curve to successes (0 or 1) at x; None if all or none succeed.
 
-    The interval is that of 200 bootstrap samples, drawn among the runs at each x.
+    The curve is the most likely one with a small ridge on its slope. The interval is that of 200 bootstrap
+    samples, drawn among the runs at each x.
     """
     if np.all(successes == successes[0]):
         return None
@@ -55,20 +59,24 @@ def threshold(x: Floats, successes: Floats, seed: int = 0) -> Threshold | None:
 
 
 def _logistic(x: Floats, successes: Floats) -> tuple[float, float]:
-    """Return middle and width of the most likely curve, by Newton's method on standardised x."""
+    """Return middle and width of argmin_β Σ ln(1 + e^z) − s z + (RIDGE/2) β₁², z = β₀ + β₁(x − x̄)/std(x)."""
+    from scipy.optimize import root
+    from scipy.special import expit
+
     centre, spread = float(np.mean(x)), float(np.std(x)) or 1.0
-    design = np.column_stack([np.ones_like(x), (x - centre) / spread])
-    weights, penalty = np.zeros(2), np.diag([0.0, RIDGE])
-    for _ in range(ITERATIONS):
-        p = 1.0 / (1.0 + np.exp(-np.clip(design @ weights, -30, 30)))
-        gradient = design.T @ (successes - p) - penalty @ weights
-        curvature = (design * (p * (1 - p))[:, None]).T @ design + penalty + 1e-9 * np.eye(2)
-        step = np.linalg.solve(curvature, gradient)
-        weights = weights + step * min(1.0, 2.0 / float(np.max(np.abs(step)) + 1e-300))
-        if np.max(np.abs(step)) < 1e-10:
-            break
-    slope = min(float(weights[1]), -1e-6)
-    return centre - spread * float(weights[0]) / slope, -spread / slope
+    design, penalty = np.column_stack([np.ones_like(x), (x - centre) / spread]), np.diag([0.0, RIDGE])
+
+    def gradient(weights: Floats) -> Floats:
+        return np.asarray(design.T @ (expit(design @ weights) - successes) + penalty @ weights)
+
+    def curvature(weights: Floats) -> Floats:
+        p = expit(design @ weights)
+        return np.asarray((design.T * (p * (1 - p))) @ design + penalty)
+
+    # Convex: where the gradient vanishes is the minimum.
+    found = root(gradient, np.zeros(2), jac=curvature, tol=ACCURATE)
+    slope = min(float(found.x[1]), -LEAST_SLOPE)
+    return centre - spread * float(found.x[0]) / slope, -spread / slope
 
 
 @dataclass(frozen=True)
@@ -91,6 +99,11 @@ class Slope:
     def covers(self, value: float) -> bool:
         """Return whether the interval contains a value."""
         return self.low <= value <= self.high
+
+
+def log_slope(x: Floats, y: Floats) -> float:
+    """Return the slope of the least-squares line through (ln x, ln y)."""
+    return float(np.polyfit(np.log(x), np.log(y), 1)[0])
 
 
 def slope(x: Floats, y: Floats, seed: int = 0) -> Slope:
