@@ -1,7 +1,7 @@
 """Gradient flow of a wide `ReLUNetwork` on inputs of the plane: between events the cost is that of the data.
 
 Neurons of one activation cone, and those that slide along one data point, follow one linear map: see
-`cone_step`.
+`kernels.cones.flow_step`.
 """
 
 from __future__ import annotations

@@ -36,6 +36,7 @@ from shallowflow.kernels.cones.exits import (
     promised,
     pushed,
 )
+from shallowflow.kernels.cones.geometry import Loss
 from shallowflow.kernels.cones.groups import MAX_SPREAD
 from shallowflow.kernels.cones.pattern_steppers import (
     CHECKS,
@@ -47,7 +48,6 @@ from shallowflow.kernels.cones.pattern_steppers import (
     step_individually,
 )
 from shallowflow.kernels.cones.pattern_table import (
-    Loss,
     Points,
     Signs,
     Table,

@@ -16,7 +16,7 @@ from numba import njit
 
 from shallowflow.arrays import Floats, Ints
 from shallowflow.kernels.cones.exits import Indices
-from shallowflow.kernels.cones.geometry import SQUARE
+from shallowflow.kernels.cones.geometry import SQUARE, Loss
 from shallowflow.kernels.cones.pattern_groups import (
     Groups,
     group_quiet,
@@ -33,7 +33,7 @@ from shallowflow.kernels.cones.pattern_steppers import (
     distribute,
     new_steppers,
 )
-from shallowflow.kernels.cones.pattern_table import Loss, Points, Table, new_table
+from shallowflow.kernels.cones.pattern_table import Points, Table, new_table
 from shallowflow.kernels.shared.compilation import LEAN, Signed
 
 SHORTEST, LONGEST = 64, 1024
