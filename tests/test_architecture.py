@@ -146,8 +146,12 @@ def test_compiled_code_copies_arrays_in_loops() -> None:
 
 
 def imported(module: Path) -> set[str]:
-    """Return the top-level packages that a module imports, anywhere in it."""
-    nodes = list(ast.walk(ast.parse(module.read_text(encoding="utf-8"))))
+    """Return the top-level packages that a module imports, anywhere in it but for type checkers alone."""
+    tree = ast.parse(module.read_text(encoding="utf-8"))
+    for block in ast.walk(tree):
+        if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING":
+            block.body = []
+    nodes = list(ast.walk(tree))
     names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
     names += [node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module]
     return {name.partition(".")[0] for name in names}

@@ -98,6 +98,7 @@ def loss_of(trajectory: sf.Trajectory, network: Any) -> float:
     setting = trajectory.setting
     assert setting.data is not None
     if not isinstance(setting.data, sf.Dataset):
+        assert setting.data is not None
         return sf.landscape.population_loss(network, setting.data)
     assert setting.loss is not None
     return setting.loss.value(network.predict(setting.data.inputs), setting.data.targets)

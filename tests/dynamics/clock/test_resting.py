@@ -20,7 +20,7 @@ TIMES = np.sort(np.random.default_rng(0).uniform(0.01, UNTIL, 80))
 PROBLEMS: dict[str, tuple[sf.ReLUNetwork | sf.KnotNetwork, sf.Dataset, str]] = {
     "neurons, dense": (NEURONS, PLANE, "dense"),
     "neurons, cones": (NEURONS, PLANE, "cones"),
-    "more neurons, cones": (sf.initialize.gaussian(60, 2, init_scale=0.1, seed=2), PLANE, "cones"),
+    "more neurons, cones": (sf.initialize.gaussian(30, 2, init_scale=0.1, seed=2), PLANE, "cones"),
     "knots, dense": (sf.initialize.he_knots(6, seed=0), FEW, "dense"),
     "knots, stages": (sf.initialize.he_knots(6, seed=0), FEW, "stages"),
     "other knots, stages": (sf.initialize.he_knots(6, seed=3), FEW, "stages"),
@@ -108,6 +108,18 @@ def test_files_keep_it(tmp_path: Path, problem: str, record: sf.Record | None) -
     loaded = sf.Trajectory.load(tmp_path / "run")
     for time in TIMES:
         assert pairs_at(loaded, float(time)) == pairs_at(trajectory, float(time))
+
+
+@pytest.mark.parametrize("record", [None, sf.Record.at([1.0, 2.0])], ids=["own steps", "at times"])
+def test_a_neuron_may_rest_from_the_start(record: sf.Record | None) -> None:
+    """On a hyperplane towards which both sides push; at the origin it lies on all, and rests on none."""
+    dataset = sf.Dataset([[1.0, 0.0], [-1.0, 1.0], [2.0, 0.0]], [-5.0, -1.0, -1.0])
+    network = sf.ReLUNetwork([[0.0, 0.3], [0.4, 0.5]], [0.5, -0.1])
+    trajectory = sf.gradient_flow(network, dataset, until=2.0, engine="cones", record=record)
+    assert [(event.time, event.kind) for event in trajectory.events[:2]] == [(0.0, "slide")] * 2
+    # Points 0 and 2 lie on one line.
+    for time in (0.0, 0.1):
+        assert {pair for pair in pairs_at(trajectory, time) if pair[0] == 0} == {(0, 0), (0, 2)}
 
 
 def test_times_out_of_range_are_refused() -> None:

@@ -26,7 +26,7 @@ class Problem:
     scale: float = 1.0
 
     def kernel(self) -> tuple[Walls, Samples, float, tuple[int, float, float]]:
-        """What the kernel is told of the problem."""
+        """The problem as the kernel takes it."""
         walls, samples = arrange(self.inputs, self.targets)
         rate = self.step * self.scale / len(self.targets)
         return walls, samples, self.slope, (LOGISTIC if self.logistic else SQUARE, self.scale, rate)

@@ -18,7 +18,7 @@ from tests.kernels.cones.cone_reference import Problem, bucketed_loop
 
 
 def kernel(problem: Problem) -> tuple[Points, Loss]:
-    """What the kernel is told of the problem."""
+    """The problem as the kernel takes it."""
     points = points_off_origin(problem.inputs, problem.targets, problem.slope)
     rate = problem.step * problem.scale / len(problem.targets)
     return points, (LOGISTIC if problem.logistic else SQUARE, problem.scale, rate)
@@ -60,7 +60,7 @@ def changed(before: Bools, after: Bools) -> int:
 @given(st.integers(0, 10**6), st.sampled_from([1, 2, 3, 3, 5]))
 def test_iterates_and_crossings_are_those_of_plain_descent(seed: int, dimension: int) -> None:
     problem = random_problem(seed, dimension)
-    state, told = start(problem), kernel(problem)
+    state, given = start(problem), kernel(problem)
     theta, active, crossings = problem.theta, problem.patterns(problem.theta), 0
     for step in range(1, 5001):
         theta = problem.plain(theta)
@@ -71,7 +71,7 @@ def test_iterates_and_crossings_are_those_of_plain_descent(seed: int, dimension:
         was, active = active, problem.patterns(theta)
         crossings += changed(was, active)
         if step in (1, 10, 100, 1000, 5000):
-            advance(state, *told, step - int(state.counters[STEPS]))
+            advance(state, *given, step - int(state.counters[STEPS]))
             assert np.abs(neurons_now(state) - theta).max() <= 1e-9 * np.abs(theta).max()
             assert state.counters[CROSSINGS] == crossings
 
@@ -79,17 +79,17 @@ def test_iterates_and_crossings_are_those_of_plain_descent(seed: int, dimension:
 @pytest.mark.parametrize("seed", [4, 5, 9])
 def test_every_neuron_has_its_pattern_after_every_step(seed: int) -> None:
     problem = random_problem(seed, 3)
-    state, told = start(problem), kernel(problem)
+    state, given = start(problem), kernel(problem)
     theta, table = problem.theta, state.table
     for _ in range(300):
-        advance(state, *told, 1)
+        advance(state, *given, 1)
         theta = problem.plain(theta)
         now = neurons_now(state)
         np.testing.assert_array_equal(problem.patterns(now), problem.patterns(theta))
         used = table.used[: table.size[0]]
         assert table.members[used].sum() == len(theta)
         kept = {tuple(row) for row in table.active[used]}
-        active = now[:, :-1] @ told[0].inputs.T > 0
+        active = now[:, :-1] @ given[0].inputs.T > 0
         assert kept == {tuple(row) for row in active.astype(np.int8)}
         held = state.groups.heap >= 0
         np.testing.assert_array_equal(table.active[state.groups.heap[held] // 2], active[held])

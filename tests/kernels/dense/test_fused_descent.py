@@ -64,6 +64,16 @@ def test_the_steps_are_the_plain_ones(size: int, dimension: int, width: int, slo
     assert_same_steps(fused(start, slope, 40, loss), start, slope, 40, loss)
 
 
+@pytest.mark.parametrize("loss", [SQUARE, LOGISTIC])
+def test_zeros_behind_the_inputs_of_a_panel_are_skipped(loss: int) -> None:
+    """Triangular inputs of several blocks, as in the span of n < d inputs, and a panel of zeros."""
+    inner, outer, inputs, targets = problem(230, 230, 9, loss)
+    inputs = np.tril(inputs)
+    inputs[40:80] = 0.0
+    start = inner, outer, inputs, targets
+    assert_same_steps(fused(start, 0.3, 20, loss), start, 0.3, 20, loss)
+
+
 def test_fewer_panels_fit_into_a_block_of_many_dimensions() -> None:
     start = problem(300, fused_descent.CACHE // (5 * PANEL), 9)
     assert_same_steps(fused(start, 0.0, 3), start, 0.0, 3, SQUARE)

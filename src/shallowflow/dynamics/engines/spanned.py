@@ -36,7 +36,9 @@ class SpannedDescent(Ticking):
 
     def advance(self, until: float, rows: bool) -> Piece:
         """Make the steps up to `until`."""
-        return self._engine.advance(until, rows)
+        piece = self._engine.advance(until, rows)
+        self.made = round(float(piece.times[-1]) / self.tick)
+        return piece
 
     def loss(self) -> float:
         """Return the present loss."""

@@ -256,7 +256,7 @@ def _look_after(cone: int, state: State, walls: Walls) -> None:
         enter(j, w0, w1, a, new, state, walls)
 
 
-@njit(**ONCE)
+@njit(cache=True, **INTERNAL)
 def _take_due(cone: int, need: int, state: State, walls: Walls) -> int:
     """List the neurons of a cone whose certificates ran out, or all of a heap with a newly approached wall;
     return how many they are.
@@ -277,7 +277,8 @@ def _take_due(cone: int, need: int, state: State, walls: Walls) -> int:
             root = popped(root, state.heaps)
             cones.sizes[heap] -= 1
         cones.roots[heap] = root
-    return int(number)
+    taken: int = number
+    return taken
 
 
 @njit(**ONCE)

@@ -1,4 +1,4 @@
-"""Activation cones in the plane: which data points a neuron sees, by where its inner weight points.
+"""Activation cones in the plane: which data points a neuron sees, and the force on the neurons of a cone.
 
 A data point x ≠ 0 is active for the neuron w iff <w, x> > 0 ([early_alignment], the sign pattern A(w);
 inactive on the border itself: ReLU'(0) = 0). In d = 2 the borders are rays. Turn counter-clockwise: x becomes
@@ -15,9 +15,8 @@ points in opposite directions), or if w = 0, the pattern is that of no cone: the
 
 Points on one line up to rounding share their walls. Points at the origin are never active and are left out.
 
-One force per cone: from Σ a w of every cone to D of every cone, in O(data points).
-
-With β_c = Σ_{j in c} a_j w_j the network ([early_alignment], (1); leaky slope γ) is, at data point x_k,
+From Σ a w of every cone the force D of every cone is found in O(data points). With β_c = Σ_{j in c} a_j w_j,
+the network ([early_alignment], (1); leaky slope γ) is at data point x_k
 
     h_k = <(1 - γ) Σ_{c sees k} β_c + γ Σ_c β_c, x_k>,
 
@@ -25,8 +24,8 @@ and the neurons of cone c all move along
 
     D_c = (1 - γ) Σ_{k seen by c} g_k x_k + γ Σ_k g_k x_k,        g_k = -∂L/∂h_k.
 
-A point that enters at wall r is seen by the L cones r, …, r + L - 1 (mod 2L), see `cone_geometry`: both sums
-are sums over half a turn. They are made of running sums from both ends of either half of the circle, never of
+A point that enters at wall r is seen by the L cones r, …, r + L - 1 (mod 2L): both sums are sums over half a
+turn. They are made of running sums from both ends of either half of the circle, never of
 differences: a cone that sees nothing has D = 0 exactly.
 """
 
@@ -40,7 +39,7 @@ import numpy as np
 from numba import njit
 
 from shallowflow.arrays import Floats, Ints
-from shallowflow.kernels.shared.compilation import LEAN, Signed
+from shallowflow.kernels.shared.compilation import LEAN, ONCE, Signed
 
 BEFORE, BEHIND, NOBODY = 0, 1, 2
 """Whose pattern a neuron on a wall has: that of the cone before it (clockwise), behind it, or of neither."""
@@ -145,7 +144,7 @@ def cone_of(w0: float, w1: float, cone: int, walls: Walls) -> int:
     return STRAY
 
 
-@njit(cache=True, **LEAN)
+@njit(**ONCE)
 def near_cone(w0: float, w1: float, cone: int, walls: Walls) -> int:
     """The same, made for a w that is in `cone` or in one beside it and not on a wall.
 
@@ -204,7 +203,7 @@ def new_forces(cones: int, points: int) -> Forces:
     return Forces(planes[0], planes[1], planes[2], planes[3], np.zeros(points), np.zeros(points))
 
 
-@njit(cache=True, **LEAN)
+@njit(**ONCE)
 def sum_half_turns(terms: Floats, sums: Floats) -> tuple[float, float]:
     """Set sums[r] = terms[r] + … + terms[r + L - 1], indices mod 2L; both (2L, 2). Return the sum of all."""
     lines = terms.shape[0] // 2
@@ -225,7 +224,7 @@ def sum_half_turns(terms: Floats, sums: Floats) -> tuple[float, float]:
     return total0, total1
 
 
-@njit(cache=True, **LEAN)
+@njit(**ONCE)
 def pull(prediction: float, target: float, loss: int) -> float:
     """Return -∂L/∂h for one point, without the loss's weight."""
     if loss == SQUARE:
@@ -235,7 +234,7 @@ def pull(prediction: float, target: float, loss: int) -> float:
     return target * (small if margin > 0.0 else 1.0) / (1.0 + small)
 
 
-@njit(cache=True, **LEAN)
+@njit(**ONCE)
 def error(prediction: float, target: float, loss: int) -> float:
     """Return the loss of one point, without the loss's weight."""
     if loss == SQUARE:
@@ -250,7 +249,7 @@ def error_at_origin(inputs: Floats, targets: Floats, loss: int) -> float:
     return 0.5 * float(there @ there) if loss == SQUARE else len(there) * log(2.0)
 
 
-@njit(cache=True, **LEAN)
+@njit(**ONCE)
 def total_error(work: Forces, samples: Samples, slope: float, loss: Loss) -> float:
     """Return Σ_k of `error` from all β_c; only `half_turns` is written. The rest as in `set_forces`."""
     total0, total1 = sum_half_turns(work.moments, work.half_turns)

@@ -148,7 +148,7 @@ def present(p: Floats, theta: Floats) -> tuple[float, float, float]:
     )
 
 
-@njit(cache=True, **LEAN)
+@njit(**ONCE)
 def referred(p: Floats, w0: float, w1: float, a: float) -> tuple[float, float, float]:
     """Return P⁻¹ θ, by cofactors."""
     c0, c1, c2 = p[4] * p[8] - p[5] * p[7], p[5] * p[6] - p[3] * p[8], p[3] * p[7] - p[4] * p[6]
@@ -159,7 +159,7 @@ def referred(p: Floats, w0: float, w1: float, a: float) -> tuple[float, float, f
     return t0 / det, t1 / det, t2 / det
 
 
-@njit(cache=True, **LEAN)
+@njit(**ONCE)
 def propagate(p: Floats, g0: float, g1: float) -> None:
     """P <- (I + M) P."""
     for i in range(3):
@@ -169,7 +169,7 @@ def propagate(p: Floats, g0: float, g1: float) -> None:
         p[6 + i] = bottom + (g0 * top + g1 * middle)
 
 
-@njit(cache=True, **LEAN)
+@njit(**ONCE)
 def spread(p: Floats) -> float:
     """Return ln of the largest entry of P, or -ln det P if that is larger: how uneven P is."""
     largest = 0.0
@@ -180,7 +180,7 @@ def spread(p: Floats) -> float:
     return max(log(largest), -log(det)) if det > 0.0 else np.inf
 
 
-@njit(cache=True, **LEAN)
+@njit(**ONCE)
 def outer_inner_moment(p: Floats, s: Floats) -> tuple[float, float]:
     """Return Σ a w, the block (P S Pᵀ)_{wa}."""
     a0, a1, a2 = p[6], p[7], p[8]

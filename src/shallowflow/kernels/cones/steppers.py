@@ -94,7 +94,7 @@ def _step_stray(
     return cone
 
 
-@njit(**ONCE)
+@njit(cache=True, **INTERNAL)
 def sum_strays(steppers: Steppers, counters: Ints, samples: Samples, slope: float, outputs: Floats) -> None:
     """Set what the strays add to the predictions, (k,), and count them."""
     for k in range(samples.targets.size):

@@ -11,7 +11,7 @@ Z = W Xᵀ and G = S X are the only work that grows with m·n·d. A sample's res
 both products are made for one block of samples while it is in the cache, tile by tile: ROWS × COLUMNS sums
 stay in registers. Samples lie along the lanes: a panel of inputs is (d, SAMPLES), a tile of values (ROWS,
 SAMPLES) for ROWS neurons. The inputs, which never change, are packed once in panels, weights and gradient in
-groups of neurons.
+groups of neurons. Coordinates behind which a panel is zero are skipped: half of them for triangular inputs.
 """
 
 from __future__ import annotations
@@ -124,6 +124,29 @@ def _correlate(typing_context: Any, pulls: Any, inputs: Any, gradient: Any) -> A
     return types.void(pulls, inputs, gradient), generate
 
 
+def _push(
+    typing_context: Any, weights: Any, gradient: Any, outer: Any, inner_rate: Any, outer_rate: Any
+) -> Any:
+    """Return signature and code generator of `push`."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        lanes = Lanes(context, builder, signature.args[0].dtype, ROWS)
+        w, g, a, _, _ = lanes.views(signature, arguments)
+        start, products = lanes.load(a.data), lanes.variable(lanes.zeros())
+        rates = builder.fmul(lanes.spread(arguments[3]), start)
+        with cgutils.for_range(builder, lanes.length(w)) as loop:
+            weight_at, force_at = (lanes.at(view.data, loop.index, ROWS) for view in (w, g))
+            weight, force = lanes.load(weight_at), lanes.load(force_at)
+            builder.store(lanes.multiply_add(weight, force, builder.load(products)), products)
+            lanes.store(lanes.multiply_add(rates, force, weight), weight_at)
+            lanes.store(lanes.zeros(), force_at)
+        share = lanes.spread(arguments[4])
+        lanes.store(lanes.multiply_add(share, builder.load(products), start), a.data)
+        return context.get_dummy_value()
+
+    return types.void(weights, gradient, outer, inner_rate, outer_rate), generate
+
+
 def _row(lanes: Lanes, rows: Any, part: int, row: int) -> Any:
     return lanes.load(rows, row * COLUMNS * lanes.count + part)
 
@@ -136,6 +159,9 @@ gate: Any = intrinsic(_gate)
 correlate: Any = intrinsic(_correlate)
 """correlate(pulls (p, ROWS, SAMPLES), inputs (p, COLUMNS, SAMPLES), gradient (COLUMNS, ROWS)): add
 Σ_panels inputs pullsᵀ to the gradient. Only the first axis of `inputs` may have gaps."""
+push: Any = intrinsic(_push)
+"""push(weights (d, ROWS), gradient (d, ROWS), outer (ROWS,), inner rate, outer rate): make a step of the
+weights w += inner rate·outer·G and of outer += outer rate·⟨w, G⟩, both with the old ones, and clear G."""
 
 
 PANELS, CACHE = 16, 1 << 20
@@ -168,20 +194,27 @@ def advance(inner: Floats, outer: Floats, problem: Problem, steps: int, losses: 
     inputs, dimension = problem.inputs, inner.shape[1]
     length = min(len(inputs), max(4, min(PANELS, CACHE // (dimension * PANEL))))
     outputs, pulls = _tiles(inner, problem, length)
-    gradient, products = aligned(inner.size, inner).reshape(inner.shape), aligned(ROWS, inner)
+    gradient = aligned(inner.size, inner).reshape(inner.shape)
+    ends = np.empty(len(inputs), np.int64)
+    for panel in range(len(inputs)):
+        ends[panel] = _end(inputs[panel])
     for done in range(steps):
         total = 0.0
         for start in range(0, len(inputs), length):
-            block = inputs[start : start + length]
-            for panel in range(len(block)):
-                total += _pull(inner, outer, problem, start + panel, outputs, pulls[:, panel])
+            stop = min(start + length, len(inputs))
+            for panel in range(start, stop):
+                here = pulls[:, panel - start]
+                total += _pull(inner, outer, problem, panel, ends[panel], outputs, here)
             for group in range(len(inner)):
-                held = pulls[group, : len(block)]
+                first = start
                 for k in range(0, dimension, COLUMNS):
-                    correlate(held, block[:, k : k + COLUMNS], gradient[group, k : k + COLUMNS])
+                    while first < stop and ends[first] <= k:
+                        first += 1
+                    held = pulls[group, first - start : stop - start]
+                    correlate(held, inputs[first:stop, k : k + COLUMNS], gradient[group, k : k + COLUMNS])
         if len(losses) > 0:
             losses[done] = total
-        if not _move(inner, outer, gradient, problem.constants, products):
+        if not _move(inner, outer, gradient, problem.constants):
             return done
     return steps
 
@@ -192,7 +225,7 @@ def loss_now(inner: Floats, outer: Floats, problem: Problem) -> float:
     outputs, pulls = _tiles(inner, problem, 1)
     total = 0.0
     for panel in range(len(problem.inputs)):
-        total += _pull(inner, outer, problem, panel, outputs, pulls[:, 0])
+        total += _pull(inner, outer, problem, panel, inner.shape[1], outputs, pulls[:, 0])
     return total
 
 
@@ -205,15 +238,26 @@ def _tiles(inner: Floats, problem: Problem, panels: int) -> tuple[Floats, Floats
 
 
 @njit(cache=True, **INTERNAL)
+def _end(panel: Floats) -> int:
+    """Return the coordinate, a multiple of COLUMNS, from which on a panel is zero."""
+    for k in range(len(panel) - 1, -1, -1):
+        for i in range(panel.shape[1]):
+            if panel[k, i] != 0:
+                return (k // COLUMNS + 1) * COLUMNS
+    return 0
+
+
+@njit(cache=True, **INTERNAL)
 def _pull(
-    inner: Floats, outer: Floats, problem: Problem, panel: int, outputs: Floats, pulls: Floats
+    inner: Floats, outer: Floats, problem: Problem, panel: int, end: int, outputs: Floats, pulls: Floats
 ) -> float:
-    """Write S of a panel into `pulls` (groups, ROWS, SAMPLES); return the panel's loss."""
+    """Write S of a panel into `pulls` (groups, ROWS, SAMPLES); return its loss. It is zero from `end` on."""
     constants = problem.constants
     for i in range(len(outputs)):
         outputs[i] = constants[ZERO]
     for group in range(len(inner)):
-        project(inner[group], problem.inputs[panel], outer[group], constants[SLOPE], outputs, pulls[group])
+        weights, inputs = inner[group, :end], problem.inputs[panel, :end]
+        project(weights, inputs, outer[group], constants[SLOPE], outputs, pulls[group])
     loss: float = settle(outputs, problem.targets[panel], constants[SCALE], problem.loss)
     for group in range(len(inner)):
         gate(pulls[group], outputs, constants[SLOPE])
@@ -221,19 +265,11 @@ def _pull(
 
 
 @njit(cache=True, **INTERNAL)
-def _move(inner: Floats, outer: Floats, gradient: Floats, constants: Floats, products: Floats) -> bool:
+def _move(inner: Floats, outer: Floats, gradient: Floats, constants: Floats) -> bool:
     """Step the weights in place by G and clear it; return whether the outer weights stayed finite."""
     total = constants[ZERO]
     for group in range(len(inner)):
+        push(inner[group], gradient[group], outer[group], constants[INNER_RATE], constants[OUTER_RATE])
         for row in range(ROWS):
-            products[row] = constants[ZERO]
-        for k in range(inner.shape[1]):
-            for row in range(ROWS):
-                force = gradient[group, k, row]
-                products[row] += inner[group, k, row] * force
-                inner[group, k, row] += constants[INNER_RATE] * outer[group, row] * force
-                gradient[group, k, row] = constants[ZERO]
-        for row in range(ROWS):
-            outer[group, row] += constants[OUTER_RATE] * products[row]
             total += outer[group, row]
     return bool(np.isfinite(total))

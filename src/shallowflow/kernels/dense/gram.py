@@ -1,4 +1,4 @@
-"""Descent of a `ReLUNetwork` with the square loss in its preactivations Z (m, n), as in `fused_descent`:
+"""Descent of a `ReLUNetwork` with the square loss in its preactivations Z (m, n), as in `fused`:
 
     Z += ρ_w (a ∘ S) K,   K = X Xᵀ,   W = W(0) + C X,   C = Σ ρ_w (a ∘ S),
 

@@ -32,13 +32,16 @@ def aligned(count: int, like: Floats) -> Floats:
 
 
 class Lanes:
-    """Instructions on registers full of one type, float32 or float64, put where `builder` stands."""
+    """Instructions on registers full of one type, float32 or float64, put where `builder` stands.
 
-    def __init__(self, context: Any, builder: Any, element: Any) -> None:
+    count: how many numbers a vector has, by default those that fill a register.
+    """
+
+    def __init__(self, context: Any, builder: Any, element: Any, count: int | None = None) -> None:
         single = element == types.float32
         self._context, self._builder = context, builder
         self._bytes = 4 if single else 8
-        self.count = BYTES // self._bytes
+        self.count = count or BYTES // self._bytes
         self.type = ir.VectorType(ir.FloatType() if single else ir.DoubleType(), self.count)
         self._product = cgutils.get_or_insert_function(  # type: ignore[no-untyped-call]
             builder.module,
