@@ -123,10 +123,12 @@ def sliding_problem() -> tuple[sf.ReLUNetwork, sf.Dataset]:
     return sf.ReLUNetwork([[0.1, 0.5]], [1.0]), sf.Dataset(np.eye(2), [-1.0, 1.0])
 
 
-def test_a_pushed_neuron_leaves_the_point_for_ever() -> None:
+@pytest.mark.parametrize(("engine", "kind"), [("dense", "off"), ("cones", "slide")])
+def test_a_pushed_neuron_leaves_the_point_for_ever(engine: str, kind: str) -> None:
+    """It stays at u = 0, where it arrived: beyond it, or on it."""
     network, dataset = sliding_problem()
-    trajectory = sf.gradient_flow(network, dataset, until=20.0)
-    assert [event.kind for event in trajectory.events] == ["off"]
+    trajectory = sf.gradient_flow(network, dataset, until=20.0, engine=engine)
+    assert [event.kind for event in trajectory.events] == [kind]
     final = trajectory.final
     assert isinstance(final, sf.ReLUNetwork)
     assert final.inner[0, 0] == pytest.approx(0.0, abs=1e-10)
