@@ -289,3 +289,14 @@ def test_data_beyond_all_squares_end_in_an_outcome(width: int) -> None:
     assert trajectory.outcome.advice == "rescale the data."
     assert trajectory.final == trajectory.initial
     assert trajectory.times.tolist() == [0.0]
+
+
+@pytest.mark.parametrize("dimension", [2, 3])
+def test_fewer_points_than_dimensions_are_no_obstacle(dimension: int) -> None:
+    """One neuron, one unit input: what is orthogonal to it does not move."""
+    point, across = np.eye(dimension)[:1], np.eye(dimension)[1]
+    network = sf.ReLUNetwork([0.6 * point[0] + 0.3 * across], [0.5])
+    final = sf.gradient_flow(network, sf.Dataset(point, [1.0]), until=50.0).final
+    assert isinstance(final, sf.ReLUNetwork)
+    assert final(point)[0] == pytest.approx(1.0, abs=1e-7)
+    assert final.inner[0, 1] == pytest.approx(0.3, abs=1e-12)

@@ -59,7 +59,7 @@ def test_a_generator_is_copied_so_that_the_run_can_be_made_again(engine: str) ->
 def test_many_neurons_take_the_hats_and_batches_the_plain_loop() -> None:
     """In long runs; in short ones it matters what is compiled already."""
     wide = sf.initialize.uniform_positions(200, sharpness=1e-3, seed=0)
-    taken = []
+    taken = list[object]()
     for network, batch in ((START, 1), (wide, 1), (START, 5)):
         sampling = Sampling(1e-4, 1e-4, 0.0, batch, np.random.SeedSequence(0))
         task = SampledTask(network, TARGET, None, sampling, 10**10)
