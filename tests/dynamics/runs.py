@@ -35,9 +35,9 @@ DESCENTS: dict[str, Run] = {
     "descent, dense": _descent(NEURONS, PLANE, "dense"),
     "descent, cones": _descent(NEURONS, PLANE, "cones", epsilon=0.5),
     "descent, cones, logistic": _descent(NEURONS, LABELS, "cones", loss=sf.LogisticLoss()),
-    "descent, sliding": _descent(NEURONS, PLANE, "sliding"),
     "descent, patterns": _descent(NEURONS, PLANE, "patterns"),
-    "descent, bucketed": _descent(NEURONS, PLANE, "bucketed", loss=sf.SquareLoss("sum")),
+    "descent, patterns, sum": _descent(NEURONS, PLANE, "patterns", loss=sf.SquareLoss("sum")),
+    "descent, lanes": _descent(NEURONS, PLANE, "lanes"),
     "descent, fused": _descent(NEURONS, PLANE, "fused"),
     "descent, gram": _descent(NEURONS, PLANE, "gram"),
     "descent, decoupled": _descent(NEURONS, sf.Dataset(np.eye(2), [1.0, -2.0]), "decoupled"),
@@ -57,7 +57,7 @@ DESCENTS: dict[str, Run] = {
         sf.stochastic_descent, STEPS, TARGET, step=0.01, steps=120, engine="hats", seed=1
     ),
     "adam, dense": partial(adam, NEURONS, PLANE, steps=120, engine="dense"),
-    "adam, sweep": partial(adam, KNOTS, CURVE, steps=120),
+    "adam, sweep": partial(adam, KNOTS, CURVE, steps=120, engine="sweep"),
     "alternating, gd": partial(alternating_least_squares, KNOTS, CURVE, steps=120, step=0.1),
     "alternating, adam": partial(alternating_least_squares, NEURONS, PLANE, steps=120, inner="adam"),
 }
@@ -67,7 +67,7 @@ FLOWS: dict[str, Run] = {
     "flow, dense": partial(sf.gradient_flow, NEURONS, PLANE, until=20.0, engine="dense"),
     "flow, dense knots": partial(sf.gradient_flow, KNOTS, CURVE, until=20.0, engine="dense"),
     "flow, cones": partial(sf.gradient_flow, NEURONS, PLANE, until=20.0, epsilon=0.5, engine="cones"),
-    "flow, stages": partial(sf.gradient_flow, KNOTS, CURVE, until=20.0, speed=2.0),
+    "flow, stages": partial(sf.gradient_flow, KNOTS, CURVE, until=20.0, speed=2.0, engine="stages"),
     "flow, smooth": partial(
         sf.gradient_flow, STEPS, sf.Dataset([[0.1], [0.4], [0.8]], [1.0, 2.0, 0.0]), until=5.0
     ),

@@ -162,5 +162,5 @@ def test_bad_options_are_named() -> None:
     with pytest.raises(sf.InvalidInputError, match="engine: must be one of auto, dense, sweep"):
         adam(network, F1, steps=1, engine="magic")
     labels = sf.Dataset(F1.inputs, np.sign(F1.inputs[:, 0]))
-    with pytest.raises(sf.InvalidInputError, match="'sweep' needs a KnotNetwork and a SquareLoss"):
+    with pytest.raises(sf.InvalidInputError, match="'sweep' needs a KnotNetwork and the square loss"):
         adam(network, labels, steps=1, engine="sweep", loss=sf.LogisticLoss())

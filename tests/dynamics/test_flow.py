@@ -123,10 +123,12 @@ def sliding_problem() -> tuple[sf.ReLUNetwork, sf.Dataset]:
     return sf.ReLUNetwork([[0.1, 0.5]], [1.0]), sf.Dataset(np.eye(2), [-1.0, 1.0])
 
 
-def test_a_pushed_neuron_leaves_the_point_for_ever() -> None:
+@pytest.mark.parametrize(("engine", "kind"), [("dense", "off"), ("cones", "slide")])
+def test_a_pushed_neuron_leaves_the_point_for_ever(engine: str, kind: str) -> None:
+    """It stays at u = 0, where it arrived: beyond it, or on it."""
     network, dataset = sliding_problem()
-    trajectory = sf.gradient_flow(network, dataset, until=20.0)
-    assert [event.kind for event in trajectory.events] == ["off"]
+    trajectory = sf.gradient_flow(network, dataset, until=20.0, engine=engine)
+    assert [event.kind for event in trajectory.events] == [kind]
     final = trajectory.final
     assert isinstance(final, sf.ReLUNetwork)
     assert final.inner[0, 0] == pytest.approx(0.0, abs=1e-10)
@@ -287,3 +289,14 @@ def test_data_beyond_all_squares_end_in_an_outcome(width: int) -> None:
     assert trajectory.outcome.advice == "rescale the data."
     assert trajectory.final == trajectory.initial
     assert trajectory.times.tolist() == [0.0]
+
+
+@pytest.mark.parametrize("dimension", [2, 3])
+def test_fewer_points_than_dimensions_are_no_obstacle(dimension: int) -> None:
+    """One neuron, one unit input: what is orthogonal to it does not move."""
+    point, across = np.eye(dimension)[:1], np.eye(dimension)[1]
+    network = sf.ReLUNetwork([0.6 * point[0] + 0.3 * across], [0.5])
+    final = sf.gradient_flow(network, sf.Dataset(point, [1.0]), until=50.0).final
+    assert isinstance(final, sf.ReLUNetwork)
+    assert final(point)[0] == pytest.approx(1.0, abs=1e-7)
+    assert final.inner[0, 1] == pytest.approx(0.3, abs=1e-12)

@@ -306,8 +306,8 @@ ENGINES = (
     Choice(_F, "smooth", "engines.smooth_flow:sample_flow", "a network of steps", _smooth, _dense_flow_cost),
     Choice(_F, "leaps", "engines.logs:LogFlow", f"a LogScaledNetwork, {_SQUARE} and orthonormal inputs",
            _log_scaled, _knot_flow_cost, "orthogonal.flow", 12.0),
-    Choice(_S, "dense", "engines.stepping:SampledDescent", "nothing", lambda task: not task.sampling.box,
-           _sampled_cost),
+    Choice(_S, "dense", "engines.stepping:SampledDescent", "box_slope=False",
+           lambda task: not task.sampling.box, _sampled_cost),
     Choice(_S, "plain", "engines.steps:PlainSteps", _COMPILED_SGD, _one_step_at_a_time,
            _sgd_cost(25.0, 2.3), "steps.sgd", 3.0),
     Choice(_S, "plateaus", "engines.steps:PlateauSteps", f"{_COMPILED_SGD}, batch 1", _in_cells,
@@ -353,9 +353,10 @@ def _cheapest(rows: list[Choice], task: Any) -> partial[Engine[Any]]:
     """Return what makes the engine with the least expected time, maybe in the span of few inputs."""
     fitting = _exact([row for row in rows if row.auto and row.fits(task)])
     if not fitting:
-        raise InvalidInputError(f"precision: 'single' needs a ReLUNetwork, {_got(task)}")
+        listed = ", ".join(row.name for row in rows)
+        raise InvalidInputError(f"engine: none of {listed} fits, {_got(task)}")
     best = min(fitting, key=lambda row: row.total(task))
-    if best.name not in TERMS or not relu(task) or best.name == "decoupled":
+    if best.verb != _D or best.name not in TERMS or not relu(task) or best.name == "decoupled":
         return partial(best.engine(), task)
     if task.dataset.size < task.dataset.dimension:
         spanned = replace(task, in_span=True)
@@ -380,7 +381,7 @@ def _warn_of_revival(row: Choice, task: Any) -> None:
     """Warn of an engine in whose coordinates rounding may revive what is frozen."""
     if row.verb != _D or row.name in ("decoupled", "scaled") or not _orthogonal(task):
         return
-    if float(np.abs(task.network.inner).max()) < TINY_START and task.network.slope == 0:
+    if 0 < float(np.abs(task.network.inner).max()) < TINY_START and task.network.slope == 0:
         warnings.warn(
             f"engine {row.name!r}: the inputs are orthogonal and the start is tiny; rounding may revive "
             "coordinates that never move. engine='decoupled' keeps them.",
@@ -391,6 +392,8 @@ def _warn_of_revival(row: Choice, task: Any) -> None:
 
 def _got(task: Any) -> str:
     """Say what a task is, for an error message."""
-    loss = "no loss" if task.loss is None else f"a {type(task.loss).__name__}"
-    place = f" on inputs of dimension {task.dataset.dimension}" if isinstance(task, Task) else ""
-    return f"got a {type(task.network).__name__} and {loss}{place}"
+    loss = "the default loss" if task.loss is None else f"a {type(task.loss).__name__}"
+    got = f"got a {type(task.network).__name__} and {loss}"
+    if isinstance(task, SampledTask):
+        return f"{got}, batch {task.sampling.batch}, box_slope={task.sampling.box}"
+    return f"{got} on inputs of dimension {task.dataset.dimension}"

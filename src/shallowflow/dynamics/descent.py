@@ -21,7 +21,7 @@ from shallowflow.dynamics.problem import Task, check_problem, checked_loss, chec
 from shallowflow.dynamics.record import Record, default_record
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.models.loss import Loss
-from shallowflow.models.networks import Network
+from shallowflow.models.networks import Network, ReLUNetwork
 
 PRECISIONS = ("double", "single")
 SMALL = 100
@@ -92,12 +92,13 @@ def gradient_descent(
 def stability(task: Task) -> float | None:
     """Return step·λ_max of the Gauss–Newton matrix at the start (stable below 2), None if unknown.
 
-    Unknown where it overflows, or where knowing it would cost a good part of the run.
+    Unknown where it overflows or is too much work: for a ReLU network, a good part of the run's.
     For the losses here the Gauss–Newton matrix JᵀWJ has W_k = ∂²L/∂h_k²; its largest eigenvalue is that of
     the n × n matrix W^½ J J^T W^½, with the inner columns of J scaled by √epsilon.
     """
     network, dataset = task.network, task.dataset
     work = task.steps * network.width * dataset.dimension / 10
+    work = work if isinstance(network, ReLUNetwork) else np.inf
     size = dataset.size
     if size > 2000 or size * flatten(network).size > 4_000_000:
         return None

@@ -55,7 +55,7 @@ FULL = sf.SquareLoss("sum")
 EXPECTED: dict[str, Setting] = {
     "descent, dense": Setting("gradient_descent", "dense", PLANE, HALF, step=0.01, epsilon=1.0),
     "descent, cones": Setting("gradient_descent", "cones", PLANE, HALF, step=0.01, epsilon=0.5),
-    "descent, bucketed": Setting("gradient_descent", "bucketed", PLANE, FULL, step=0.01, epsilon=1.0),
+    "descent, patterns, sum": Setting("gradient_descent", "patterns", PLANE, FULL, step=0.01, epsilon=1.0),
     "stochastic, plain": Setting("stochastic_descent", "plain", TARGET, HALF, step=0.01, epsilon=0.1),
     "adam, sweep": Setting("adam", "sweep", CURVE, HALF, step=1e-3),
     "alternating, gd": Setting("alternating_least_squares", "gd", CURVE, HALF, step=0.1),
