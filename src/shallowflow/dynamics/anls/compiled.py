@@ -36,9 +36,8 @@ def run(
     progress: Progress | None = None,
 ) -> Moves:
     """Take the best candidate again and again, as `iteration.run` does; knots: (n,) sorted."""
-    from shallowflow.kernels.fitting.anls import CONVERGED, PAUSED, ROUNDING, Run, run_full, run_windowed
+    from shallowflow.kernels.fitting.anls import CONVERGED, PAUSED, ROUNDING, Run, run_windowed
 
-    kernel = run_windowed if windowed else run_full
     data = (points.x, points.y, points.weights)
     meter = Meter(progress, max_iterations)
     limit = np.iinfo(np.int64).max if max_iterations is None else max_iterations
@@ -47,8 +46,8 @@ def run(
     runs: list[Run] = []
     while status == PAUSED and (made < limit or not runs):
         clock = time.perf_counter()
-        steps = min(piece, limit - made)
-        run = kernel(runs[-1].knots if runs else knots, *data, 0, MARGIN, steps, steps)
+        steps = min(piece if windowed else 1, limit - made)
+        run = run_windowed(runs[-1].knots if runs else knots, *data, 0, MARGIN, steps, steps)
         runs.append(run)
         made, status = made + run.made, run.status
         if run.made:
