@@ -19,6 +19,9 @@ BENCHMARKS = (
     "experiment_costs",
     "step_sgd",
     "step_fitting",
+    "recording",
+    "regret",
+    "walks",
 )
 
 

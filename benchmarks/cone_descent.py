@@ -12,17 +12,20 @@ import resource
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
+from benchmarks.ticks import advance
 from shallowflow.data import Dataset
 from shallowflow.data.generators import sphere, stewart, three_points
-from shallowflow.dynamics.descent_engines import Task, cheapest
-from shallowflow.dynamics.engines.cone_descent import ConeDescent
-from shallowflow.dynamics.engines.dense_descent import DenseDescent
-from shallowflow.dynamics.engines.pattern_descent import BucketedDescent, PatternDescent
-from shallowflow.dynamics.engines.sliding_descent import SlidingDescent
-from shallowflow.landscape.geometry.least_squares import least_squares
+from shallowflow.dynamics.choice import ENGINES, chosen_engine
+from shallowflow.dynamics.engines.cones import ConeDescent, PatternDescent
+from shallowflow.dynamics.engines.stepping import DenseDescent
+from shallowflow.dynamics.flow import gradient_flow
+from shallowflow.dynamics.problem import Task
+from shallowflow.dynamics.record import Record
+from shallowflow.landscape.early_alignment.spurious import least_squares
 from shallowflow.models import ReLUNetwork, SquareLoss, initialize
 
 STEP = 1e-3
@@ -32,6 +35,12 @@ REPEATS = 3
 Engine = ConeDescent | PatternDescent | DenseDescent
 
 
+def taken(task: Task) -> str:
+    """Return what "auto" takes."""
+    made = chosen_engine("gradient_descent", "auto", task).func
+    return next(row.name for row in ENGINES if row.engine() is made)
+
+
 def cpu_seconds(work: Callable[[], object]) -> float:
     start = time.process_time()
     work()
@@ -39,7 +48,7 @@ def cpu_seconds(work: Callable[[], object]) -> float:
 
 
 def engine(network: ReLUNetwork, dataset: Dataset, kind: type[Engine] = ConeDescent) -> Engine:
-    return kind(network, dataset, SquareLoss(), STEP, 1.0)
+    return kind(Task(network, dataset, SquareLoss(), STEP))
 
 
 def loss(descent: Engine, dataset: Dataset) -> float:
@@ -47,7 +56,7 @@ def loss(descent: Engine, dataset: Dataset) -> float:
 
 
 def seconds_per_step(descent: Engine, steps: int) -> float:
-    return min(cpu_seconds(lambda: descent.advance(steps)) for _ in range(REPEATS)) / steps
+    return min(cpu_seconds(lambda: advance(descent, steps)) for _ in range(REPEATS)) / steps
 
 
 def alignment() -> None:
@@ -56,7 +65,7 @@ def alignment() -> None:
     base = None
     for width in (10**3, 10**4, 10**5, 10**6):
         descent = engine(initialize.balanced(width, 2, init_scale=1e-3), three_points())
-        descent.advance(ALIGNMENT)
+        advance(descent, ALIGNMENT)
         seconds = seconds_per_step(descent, 200_000)
         base = base or seconds
         print(f"  width {width:>9,}: {1e6 * seconds:6.3f} µs   {seconds / base:5.2f} × width 1,000")
@@ -92,7 +101,7 @@ def paper_run(width: int) -> float:
     dataset, network = three_points(), initialize.balanced(width, 2, init_scale=1e-3)
     start = time.process_time()
     descent = engine(network, dataset)
-    descent.advance(PAPER)
+    advance(descent, PAPER)
     seconds = time.process_time() - start
     line = dataset.inputs @ least_squares(dataset).coefficients
     off = np.abs(descent.network().predict(dataset.inputs) - line).max()
@@ -131,13 +140,13 @@ def samples() -> None:
         x = np.linspace(-1.0, 1.0, size)
         dataset = Dataset(x[:, None], 1.0 + 0.2 * x).with_bias()
         descent = engine(initialize.balanced(20_000, 2, init_scale=1e-3), dataset)
-        descent.advance(20_000)
+        advance(descent, 20_000)
         print(f"  n = {size:>4}: {1e6 * seconds_per_step(descent, 5_000):8.3f} µs")
 
 
 def dimensions() -> None:
     """Time per step of the engines for any dimension, at the start, and which one is taken."""
-    print("random data, CPU time per step in µs: patterns, bucketed, dense; patterns that occur; taken")
+    print("random data, CPU time per step in µs: patterns, dense; patterns that occur; taken")
     for dimension, size, width in (
         (3, 8, 2_000),
         (3, 8, 200_000),
@@ -148,59 +157,37 @@ def dimensions() -> None:
         dataset = sphere(size, dimension)
         network = initialize.gaussian(width, dimension, init_scale=1e-3)
         times = []
-        for kind in (PatternDescent, BucketedDescent, DenseDescent):
+        for kind in (PatternDescent, DenseDescent):
             descent = engine(network, dataset, kind)
-            descent.advance(10)
+            advance(descent, 10)
             times.append(1e6 * seconds_per_step(descent, 20))
         occurring = len(np.unique(network.inner @ dataset.inputs.T > 0, axis=0))
         figures = " ".join(f"{value:10.1f}" for value in times)
         print(
             f"  d = {dimension:>2}, n = {size}, width {width:>7,}: {figures} {occurring:>7,} "
-            f"{cheapest(Task(network, dataset, SquareLoss(), STEP, 1.0, PAPER))}"
+            f"{taken(Task(network, dataset, SquareLoss(), STEP, 1.0, PAPER))}"
         )
 
 
 def sliding() -> None:
-    """Stewart's data: sliding beside exact, 2,000 neurons, several samples."""
-    for seed in range(3):
-        dataset, network = stewart(seed=seed), initialize.gaussian(2_000, 2, init_scale=1e-3)
-        losses, seconds = [], []
-        for kind in (ConeDescent, SlidingDescent):
-            descent = engine(network, dataset, kind)
-            spent, values = 0.0, []
-            for _ in range(100):
-                spent += cpu_seconds(lambda run=descent: run.advance(PAPER // 100))  # type: ignore[misc]
-                values.append(loss(descent, dataset))
-            seconds.append(spent)
-            losses.append(np.array(values))
-        print(
-            f"Stewart, sample {seed}, width 2,000, {PAPER:,} steps: exact {seconds[0]:.2f} s, "
-            f"sliding {seconds[1]:.2f} s, "
-            f"losses differ by at most {np.abs(losses[0] - losses[1]).max():.1e}, "
-            f"at the end {losses[0][-1]:.7f}"
-        )
+    """Stewart's data, where neurons chatter: descent beside the flow, in which they slide."""
+    for width in (2_000, 200_000):
+        dataset, network = stewart(), initialize.gaussian(width, 2, init_scale=1e-3)
+        until, ends = PAPER * STEP, Record.geometric(2)
+        flow = partial(gradient_flow, network, dataset, until=until, engine="cones", record=ends)
+        print(f"Stewart, width {width:,}, to t = {until:,.0f}: flow {cpu_seconds(flow):.1f} s")
+        if width <= 2_000:
+            seconds = cpu_seconds(partial(advance, engine(network, dataset), PAPER))
+            print(f"  descent, {PAPER:,} steps: {seconds:.1f} s")
 
 
-def wide_sliding() -> None:
-    """Stewart's data with 200,000 neurons."""
-    dataset = stewart()
-    start = time.process_time()
-    descent = engine(initialize.gaussian(200_000, 2, init_scale=1e-3), dataset, SlidingDescent)
-    descent.advance(PAPER)
-    seconds = time.process_time() - start
-    print(
-        f"Stewart, width 200,000, sliding, {PAPER:,} steps: {seconds:.1f} s, "
-        f"loss {loss(descent, dataset):.7f}"
-    )
-
-
-PARTS = {part.__name__: part for part in (alignment, paper, samples, dimensions, sliding, wide_sliding, huge)}
+PARTS = {part.__name__: part for part in (alignment, paper, samples, dimensions, sliding, huge)}
 
 
 def main(names: list[str] | None = None) -> None:
-    for kind in (ConeDescent, SlidingDescent, PatternDescent):  # compile or load before anything is timed
+    for kind in (ConeDescent, PatternDescent):  # compile or load before anything is timed
         descent = engine(initialize.balanced(100, 2, init_scale=1e-3), three_points(), kind)
-        descent.advance(1000)
+        advance(descent, 1000)
         descent.network()
     for name in names or PARTS:
         PARTS[name]()

@@ -12,13 +12,15 @@ from collections.abc import Callable
 
 import numpy as np
 
+from benchmarks.ticks import advance
 from shallowflow.arrays import Floats
 from shallowflow.data import Dataset
 from shallowflow.data.generators import orthonormal
-from shallowflow.dynamics.engines.log_descent import LogDescent
+from shallowflow.dynamics.engines.logs import LogDescent
 from shallowflow.dynamics.flow import gradient_flow
 from shallowflow.dynamics.limits.jump_process import jump_process
 from shallowflow.dynamics.limits.saddle_to_saddle import saddle_to_saddle
+from shallowflow.dynamics.problem import Task
 from shallowflow.landscape.geometry.orthonormal import mask_of
 from shallowflow.models import LogScaledNetwork, SquareLoss, initialize
 
@@ -82,9 +84,9 @@ def peers() -> None:
     network, data, until = problem(300)
     flow = cpu_seconds(lambda: gradient_flow(network, data, until=until))
     epochs = round(until / RATE)
-    engine = LogDescent(network, data, SquareLoss(), RATE, 1.0)
-    engine.advance(10)
-    compiled = cpu_seconds(lambda: LogDescent(network, data, SquareLoss(), RATE, 1.0).advance(epochs), 1)
+    task = Task(network, data, SquareLoss(), RATE)
+    advance(LogDescent(task), 10)
+    compiled = cpu_seconds(lambda: advance(LogDescent(task), epochs), 1)
     start = network.preactivations(data.inputs), network.outer, network.log_scales
     part = cpu_seconds(lambda: numpy_descent(*start, data.targets, RATE / data.size, NUMPY_EPOCHS), 2)
     plain = part * epochs / NUMPY_EPOCHS

@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
 import shallowflow as sf
-from shallowflow.dynamics.engines.step_sgd import HatSteps, PlainSteps, PlateauSteps, Sampling
+from benchmarks.ticks import advance
+from shallowflow.dynamics.engines.steps import HatSteps, PlainSteps, PlateauSteps
+from shallowflow.dynamics.problem import Sampling
 
 TARGET = sf.PiecewiseConstant([0.2, 0.35, 0.5, 0.65, 0.8], [1.0, 4.0, 1.0, 2.0, 1.0, 4.0])
 STEP, REPEATS = 1e-5, 9
@@ -28,13 +31,13 @@ def sampling(width: int) -> Sampling:
     return Sampling(STEP, 2e-5 * STEP * 20 / width, 1.0, 1, np.random.SeedSequence(0))
 
 
-def best(advance: Callable[[int], object], steps: int) -> float:
+def best(descend: Callable[[int], object], steps: int) -> float:
     """Return nanoseconds per step."""
-    advance(max(steps // 100, 1))
+    descend(max(steps // 100, 1))
     times = []
     for _ in range(REPEATS):
         start = time.process_time()
-        advance(steps)
+        descend(steps)
         times.append(time.process_time() - start)
     return min(times) / steps * 1e9
 
@@ -46,7 +49,7 @@ def numpy_loop(network: sf.StepNetwork) -> Callable[[int], object]:
     breaks, values = TARGET.breakpoints, TARGET.values
     slow = 2e-5 * STEP
 
-    def advance(steps: int) -> None:
+    def descend(steps: int) -> None:
         nonlocal offset
         for _ in range(steps):
             x = rng.random()
@@ -59,7 +62,7 @@ def numpy_loop(network: sf.StepNetwork) -> Callable[[int], object]:
             a[:] -= STEP * r * features
             offset -= STEP * r
 
-    return advance
+    return descend
 
 
 def main() -> None:
@@ -70,11 +73,11 @@ def main() -> None:
     ours: dict[int, float] = {}
     for width in (20, 200, 2_000, 20_000):
         network = sf.initialize.uniform_positions(width, sharpness=0.08 / width, seed=1)
-        hats[width] = best(HatSteps(network, TARGET, sampling(width)).advance, 300_000)
-        plain = best(PlainSteps(network, TARGET, sampling(width)).advance, 6_000_000 // width)
+        hats[width] = best(partial(advance, HatSteps(network, TARGET, sampling(width))), 300_000)
+        plain = best(partial(advance, PlainSteps(network, TARGET, sampling(width))), 6_000_000 // width)
         plateaus = np.inf
         if width <= 200:
-            plateaus = best(PlateauSteps(network, TARGET, sampling(width)).advance, 300_000)
+            plateaus = best(partial(advance, PlateauSteps(network, TARGET, sampling(width))), 300_000)
         interpreted = best(numpy_loop(network), 300)
         ours[width] = min(plateaus, hats[width])
         table.add_row(

@@ -20,12 +20,17 @@ from rich.table import Table
 
 from shallowflow.data import Dataset
 from shallowflow.data.generators import sphere
-from shallowflow.dynamics.descent_engines import CHOICES, SWEEPS
+from shallowflow.dynamics.choice import ENGINES
+from shallowflow.dynamics.problem import Task
 from shallowflow.models import ReLUNetwork, SquareLoss, initialize
 
 Array = NDArray[Any]
 Training = Callable[[int], tuple[Array, Array]]
 console = Console()
+
+
+SWEEPS = {row.name: row for row in ENGINES if row.single}
+"""Engines that work in single precision, too."""
 
 
 def numpy_training(network: ReLUNetwork, dataset: Dataset, kind: type[Any]) -> Training:
@@ -75,8 +80,9 @@ def ours(name: str, network: ReLUNetwork, dataset: Dataset, precision: str) -> T
     """Return one of the package's engines, its preparations included."""
 
     def train(steps: int) -> tuple[Array, Array]:
-        engine = CHOICES[name].engine(network, dataset, SquareLoss(), float(network.width), 1.0, precision)
-        engine.advance(steps)
+        task = Task(network, dataset, SquareLoss(), float(network.width), precision=precision)
+        engine = SWEEPS[name].engine()(task)
+        engine.advance(steps * task.step, rows=False)
         end = engine.network()
         assert isinstance(end, ReLUNetwork)
         return end.inner, end.outer

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,8 @@ import pytest
 import shallowflow as sf
 from shallowflow.certificates import CERTIFICATES, Certificate, certify
 from shallowflow.data.generators import GENERATORS
-from shallowflow.dynamics import adam, descent_engines, flow, stochastic
-from shallowflow.dynamics.path import flatten
+from shallowflow.dynamics.choice import names_of
+from shallowflow.dynamics.clock.paths import flatten
 from shallowflow.experiments import DEMO, EXPERIMENTS, PAPERS
 from shallowflow.experiments.experiment import SCALES, Experiment
 from shallowflow.models.loss import Loss
@@ -175,7 +176,7 @@ def named(engine: str, trajectory: sf.Trajectory) -> bool:
     return engine == "auto" or trajectory.statistics["engine"] == engine
 
 
-@pytest.mark.parametrize("engine", [name for name in descent_engines.ENGINES if name != "sliding"])
+@pytest.mark.parametrize("engine", names_of("gradient_descent"))
 def test_every_exact_engine_of_descent_makes_the_same_steps(engine: str) -> None:
     """On a problem where the engine applies, with the square loss."""
     trained: dict[str, Any] = {"scaled": sf.LogScaledNetwork, "windows": sf.AdditiveStepNetwork}
@@ -190,17 +191,17 @@ def test_every_exact_engine_of_descent_makes_the_same_steps(engine: str) -> None
     np.testing.assert_allclose(flatten(trajectory.final), flatten(reference.final), rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize("engine", adam.ENGINES)
+@pytest.mark.parametrize("engine", names_of("adam"))
 def test_every_engine_of_adam_makes_the_same_steps(engine: str) -> None:
     network, dataset = PROBLEMS[sf.KnotNetwork]
-    reference = adam.adam(network, dataset, steps=100, engine="dense")
-    trajectory = adam.adam(network, dataset, steps=100, engine=engine)
+    reference = sf.adam(network, dataset, steps=100, engine="dense")
+    trajectory = sf.adam(network, dataset, steps=100, engine=engine)
     assert named(engine, trajectory)
     check_trajectory(trajectory, network, dataset, sf.SquareLoss())
     np.testing.assert_allclose(flatten(trajectory.final), flatten(reference.final), rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize("engine", flow.ENGINES)
+@pytest.mark.parametrize("engine", ["auto", "dense", "stages", "cones"])
 def test_every_engine_of_the_flow_follows_the_same_path(engine: str) -> None:
     network, dataset = PROBLEMS[sf.ReLUNetwork if engine == "cones" else sf.KnotNetwork]
     record = sf.Record.at([0.5, 1.0, 2.0])
@@ -213,7 +214,7 @@ def test_every_engine_of_the_flow_follows_the_same_path(engine: str) -> None:
     assert [event.kind for event in trajectory.events] == [event.kind for event in reference.events]
 
 
-@pytest.mark.parametrize("engine", [e for e in stochastic.ENGINES if e != "dense"])
+@pytest.mark.parametrize("engine", [e for e in names_of("stochastic_descent") if e != "dense"])
 def test_every_compiled_engine_of_stochastic_descent_makes_the_same_steps(engine: str) -> None:
     network, _ = PROBLEMS[sf.StepNetwork]
     reference = sf.stochastic_descent(network, STEPS, step=1e-3, steps=3000, noise=0.5, engine="plain")
@@ -293,6 +294,12 @@ def test_every_experiment_is_fully_described(experiment: Experiment) -> None:
     assert set(experiment.parameters) == set(SCALES)
     quick, full = (experiment.parameters[scale] for scale in ("quick", "paper"))
     assert set(quick) == set(full)
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_the_table_names_what_a_paper_lists(paper: str) -> None:
+    listed = import_module(f"shallowflow.experiments.{paper}").EXPERIMENTS
+    assert [one.name for one in listed] == [name for name in EXPERIMENTS if name.startswith(f"{paper}/")]
 
 
 def test_the_demonstration_shows_one_experiment_of_each_paper() -> None:

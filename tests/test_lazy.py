@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import shallowflow as sf
+from shallowflow import lazy
 
 LAZY = ("shallowflow", "shallowflow.landscape")
 MOST_MODULES = 15
@@ -66,6 +67,17 @@ def test_a_descent_loads_what_it_needs() -> None:
     foreign = ("experiments", "reporting", "studies", "certificates", "estimators", "commands")
     assert modules.isdisjoint(f"shallowflow.{name}" for name in foreign)
     assert modules.isdisjoint({"sqlite3", "matplotlib", "sklearn", "xarray"})
+
+
+def test_an_experiment_loads_its_own_paper() -> None:
+    modules = loaded(
+        "from shallowflow.experiments import EXPERIMENTS\n"
+        "assert 'incremental/fig1' in EXPERIMENTS and len(EXPERIMENTS) > 30\n"
+        "assert EXPERIMENTS['plateau/fig3'].paper == 'plateau'"
+    )
+    papers = ("two_timescale", "early_alignment", "incremental", "weak_interaction")
+    assert "shallowflow.experiments.plateau.full_training" in modules
+    assert modules.isdisjoint(f"shallowflow.experiments.{paper}" for paper in papers)
 
 
 def test_names_stay_names_if_modules_of_that_name_were_imported_first() -> None:
@@ -139,3 +151,11 @@ def test_a_name_is_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
     first = package.phases
     monkeypatch.setattr("shallowflow.lazy.import_module", None)
     assert package.phases is first
+
+
+def test_a_function_is_found_by_its_place() -> None:
+    from shallowflow.files import as_path
+
+    assert lazy.function("shallowflow.files:as_path") is as_path
+    with pytest.raises(AttributeError, match="nothing"):
+        lazy.function("shallowflow.files:nothing")

@@ -21,9 +21,9 @@ def write(figure: Figure, name: str) -> None:
 
 def early_alignment() -> Figure:
     """Figure 2 with its four times side by side: functions above, neurons below."""
-    story = sf.reproduce("early_alignment/fig2").figures[0]
-    functions, neurons = story.panels[0::2], story.panels[1::2]
-    return replace(story, title="", panels=(*functions, *neurons), columns=4)
+    figure = sf.reproduce("early_alignment/fig2").figures[0]
+    functions, neurons = figure.panels[0::2], figure.panels[1::2]
+    return replace(figure, title="", panels=(*functions, *neurons), columns=4)
 
 
 def plateau() -> Figure:

@@ -6,6 +6,7 @@ Every name is imported on first use: `import shallowflow` itself loads next to n
 from typing import TYPE_CHECKING
 
 from shallowflow.lazy import attach
+from shallowflow.moved import install
 
 __all__ = [
     "Additive",
@@ -151,3 +152,4 @@ if TYPE_CHECKING:
     from shallowflow.version import __version__ as __version__
 else:
     __getattr__, __dir__ = attach(__name__, _NAMES, _MODULES)
+install()

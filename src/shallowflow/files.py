@@ -1,4 +1,4 @@
-"""Writing files whole or not at all."""
+"""Files: written whole or not at all, and refused before the work is done, not after."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ def as_path(value: object, name: str = "path") -> Path:
     return Path(value)
 
 
-def write_atomically(path: Path, write: Callable[[BinaryIO], None]) -> None:
-    """Call `write(file)` on a temporary file beside `path`, then rename it over `path`."""
+def write_atomically(path: Path, content: bytes | Callable[[BinaryIO], object]) -> None:
+    """Write bytes, or what `content(file)` writes, to a temporary file, then rename it over `path`."""
     try:
         handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent or ".")
     except OSError as error:
         raise FileFormatError(f"{path}: cannot be written: {error.strerror or error}") from error
     try:
         with os.fdopen(handle, "wb") as file:
-            write(file)
+            file.write(content) if isinstance(content, bytes) else content(file)
             file.flush()
             os.fsync(file.fileno())
         os.chmod(temporary, 0o666 & ~_umask())
@@ -37,6 +37,12 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], None]) -> None:
         if isinstance(error, OSError):
             raise FileFormatError(f"{path}: cannot be written: {error.strerror or error}") from error
         raise
+
+
+def probe(directory: str | Path) -> None:
+    """Write a nameless file, or raise OSError: permissions alone don't show a read-only disk."""
+    with tempfile.TemporaryFile(dir=directory) as file:
+        file.write(b"?")
 
 
 def _umask() -> int:

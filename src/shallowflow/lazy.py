@@ -1,4 +1,4 @@
-"""Packages whose public names are imported on first use, PEP 562."""
+"""What is imported on first use: public names of packages, PEP 562, and functions by their place."""
 
 from __future__ import annotations
 
@@ -34,3 +34,14 @@ def attach(
         return sorted({*namespace, *places})
 
     return find, listed
+
+
+def function(place: str) -> Callable[..., Any]:
+    """Return the function "package.module:name", imported now.
+
+    By this a folder may offer what only a folder further down can do (`Trajectory.plot`): it works without
+    that folder, and the import contracts, which see no such import, stay as they are.
+    """
+    module, _, name = place.partition(":")
+    found: Callable[..., Any] = getattr(import_module(module), name)
+    return found

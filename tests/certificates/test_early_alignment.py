@@ -100,7 +100,7 @@ def test_promises_are_broken_by_a_trajectory_that_does_not_follow_them(aligning:
     """The flow's neurons turned by hand: the certificate must notice."""
     from dataclasses import replace
 
-    from shallowflow.dynamics.path import Polynomials
+    from shallowflow.dynamics.clock.paths import Polynomials
 
     path = aligning.path
     assert isinstance(path, Polynomials)
@@ -202,7 +202,7 @@ def test_a_network_that_fits_better_than_the_line_breaks_the_promise() -> None:
 def test_other_networks_and_dimensions_are_refused(theorem: str) -> None:
     with pytest.raises(InvalidInputError, match="must be a ReLUNetwork"):
         certify(f"early_alignment/{theorem}", sf.KnotNetwork([0.0], [1.0]), DATA)
-    with pytest.raises(InvalidInputError, match="data's dimension 2, got 3"):
+    with pytest.raises(InvalidInputError, match="network's dimension 3, got 2"):
         certify(f"early_alignment/{theorem}", sf.initialize.balanced(3, 3, seed=0), DATA)
 
 

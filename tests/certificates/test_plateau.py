@@ -18,11 +18,13 @@ from tests.landscape.geometry.test_blocks import problem
 from tests.landscape.plateau.test_levels import random_problem
 from tests.readings.test_stages import polynomials_of
 
+SUM = SquareLoss("sum")
+
 
 def flow(seed: int, until: float = 4.0) -> tuple[KnotNetwork, Dataset, Trajectory, list[Piece]]:
     network, dataset = random_problem(seed)
     pieces = flow_pieces(network, dataset, until=until, most=8)
-    return network, dataset, polynomials_of(pieces, SquareLoss("sum")), pieces
+    return network, dataset, polynomials_of(pieces, SUM), pieces
 
 
 def promise(certificate: Certificate, words: str) -> Promise:
@@ -39,7 +41,7 @@ def test_theorem_3_1_is_kept_by_flows(seed: int) -> None:
     for words in ("upper bound", "lower bound"):
         assert promise(certificate, words).kept
     level = promise(certificate, "towards this level")
-    assert level.bound == pytest.approx(plateau_level(network, dataset))
+    assert level.bound == pytest.approx(plateau_level(network, dataset, SUM))
 
 
 def test_theorem_3_1_is_broken_by_what_is_no_flow() -> None:
@@ -55,9 +57,9 @@ def test_theorem_3_1_is_broken_by_what_is_no_flow() -> None:
 
 def test_theorem_3_1_of_a_network_alone() -> None:
     network, dataset = random_problem(2)
-    certificate = certify("plateau/theorem-3.1", network, dataset, loss=SquareLoss("mean"), speed=3.0)
+    certificate = certify("plateau/theorem-3.1", network, dataset, speed=3.0)
     assert certificate.holds
-    bounds = rate_bounds(network, dataset, SquareLoss("mean"))
+    bounds = rate_bounds(network, dataset)
     assert promise(certificate, "at least at twice").bound == pytest.approx(3 * bounds.r_min)
     assert promise(certificate, "at most at twice").bound == pytest.approx(3 * bounds.r_max)
     assert promise(certificate, "is positive").kept
@@ -74,7 +76,7 @@ def test_theorem_3_2_at_the_end_of_a_long_and_of_a_short_stage() -> None:
         network, dataset, trajectory, pieces = flow(seed, until=10.0)
         for stage in chosen:
             certificate = certify("plateau/theorem-3.2", network, dataset, trajectory, stage=stage)
-            levels = [plateau_level(piece.middle, dataset) for piece in pieces[stage : stage + 2]]
+            levels = [plateau_level(piece.middle, dataset, SUM) for piece in pieces[stage : stage + 2]]
             [lower] = certificate.promises
             assert (lower.bound, lower.observed) == pytest.approx(tuple(levels), abs=1e-9)
             assert lower.kept is (levels[1] < levels[0])
@@ -110,7 +112,7 @@ def test_theorem_3_3_where_the_flow_is_trapped_and_where_it_may_not_be() -> None
     assert promise(certificate, "stationary point").kept is None  # on its way, not there yet
     inside = pieces[-1].network(6.0)
     [rest] = flow_pieces(inside, dataset, until=50.0)
-    later = certify("plateau/theorem-3.3", inside, dataset, polynomials_of([rest], SquareLoss("sum")))
+    later = certify("plateau/theorem-3.3", inside, dataset, polynomials_of([rest], SUM))
     assert later.holds
     moves = promise(later, "move at most")
     assert moves.kept

@@ -12,8 +12,10 @@ import shallowflow as sf
 from shallowflow.certificates import VERDICTS, Certificate, Question, certify
 from shallowflow.certificates import weak_interaction as paper
 from shallowflow.certificates.weak_interaction import verdict
-from shallowflow.certificates.weak_interaction_groups import curvature_bounds
+from shallowflow.certificates.weak_interaction_rates import curvature_bounds
 from shallowflow.data.generators import orthogonal, orthonormal, sphere
+from shallowflow.dynamics.clock.setting import Setting
+from shallowflow.errors import InvalidInputError
 from shallowflow.landscape import correctly_activated, gaussian_dimension, interaction
 from shallowflow.landscape.weak_interaction.group_flow import GroupFlow
 
@@ -168,6 +170,18 @@ def test_prop_1_bounds_the_curvature_after_extinction(seed: int) -> None:
     assert "orthogonal" in failing(certify("weak_interaction/prop-1", network, sphere(9, 30)))[0]
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_prop_1_is_kept_on_flows_too_which_hold_neurons_on_hyperplanes(seed: int) -> None:
+    dataset = orthogonal(6, 12, seed=seed)
+    drawn = good_start(dataset, 24, seed)
+    network = sf.ReLUNetwork(0.02 * drawn.inner, drawn.outer, scale=drawn.scale)
+    trajectory = sf.gradient_flow(network, dataset, until=6.0, speed=24.0)
+    certificate = certify("weak_interaction/prop-1", network, dataset, trajectory, speed=24.0)
+    assert failing(certificate) == []
+    assert certificate.promises[1].observed == 0, str(certificate)
+    assert not any(promise.kept is False for promise in certificate.promises), str(certificate)
+
+
 def test_prop_2_and_theorem_2_on_a_group_start() -> None:
     dataset = orthonormal(12, 14, labels="positive", seed=2)
     network = sf.initialize.grouped(dataset.inputs, dataset.targets, 3, norm=0.5, seed=1)
@@ -178,7 +192,10 @@ def test_prop_2_and_theorem_2_on_a_group_start() -> None:
     theorem = certify("weak_interaction/theorem-2", network, dataset, trajectory, speed=3.0)
     assert theorem.holds
     assert theorem.promises[-1].kept
-    wrong_clock = certify("weak_interaction/theorem-2", network, dataset, trajectory, speed=2.0)
+    with pytest.raises(InvalidInputError, match=r"speed: the trajectory was made with 3\.0, got 2"):
+        certify("weak_interaction/theorem-2", network, dataset, trajectory, speed=2.0)
+    unknown = replace(trajectory, setting=Setting())  # of a file of version 1 the argument counts
+    wrong_clock = certify("weak_interaction/theorem-2", network, dataset, unknown, speed=2.0)
     assert wrong_clock.promises[-1].kept is False
     other = certify("weak_interaction/theorem-2", sf.initialize.asymmetric(3, 14), dataset)
     assert "one neuron" in failing(other)[0]
@@ -215,6 +232,19 @@ def test_prop_3_sees_the_collapse() -> None:
     assert certify("weak_interaction/prop-3", dominant, dataset, fitted).promises[0].kept is False
     same = sf.Dataset(np.eye(2), [30.0, 15.0])
     assert "y₁y₂ < 0" in failing(certify("weak_interaction/prop-3", network, same))
+
+
+@pytest.mark.parametrize("angle", [0.0, 0.3, 1.1, 2.0])
+def test_prop_3_does_not_depend_on_the_basis(angle: float) -> None:
+    """A sample that no neuron is active on: ⟨w, x⟩ = 0 along the axes, ±4e-15 in other bases."""
+    turn = np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
+    inner = np.array([[0.5, 0.45], [0.48, 0.5]])
+    dataset, network = (
+        sf.Dataset(turn, [100.0, -30.0]),
+        sf.ReLUNetwork(inner @ turn, [0.01, -0.01], scale=0.5),
+    )
+    trajectory = sf.gradient_flow(network, dataset, until=3.0)
+    assert certify("weak_interaction/prop-3", network, dataset, trajectory).promises[0].kept
 
 
 def test_residuals_that_are_too_large_are_no_application() -> None:

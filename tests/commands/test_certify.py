@@ -112,7 +112,7 @@ def test_papers_that_do_not_apply_say_so_in_one_line() -> None:
     assert verdict["applies"] is None
     assert verdict["words"] == ["Does not apply: it is about data on the line, these have dimension 3."]
     on_line = told("curve:sin_pi,size=20", "--width", "5")["plateau"]
-    assert on_line["numbers"]["plateau level"] <= on_line["numbers"]["loss at the start (½Σ)"]
+    assert on_line["numbers"]["plateau level"] <= on_line["numbers"]["loss at the start (½·mean)"]
 
 
 def test_weakly_interacting_data_are_named_with_their_margin() -> None:

@@ -48,7 +48,7 @@ def samples(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.setitem(EXPERIMENTS, name, sample(name))
     monkeypatch.setattr("shallowflow.commands.reproduce.DEMO", ("plateau/two",))
     # Drawing has tests of its own.
-    monkeypatch.setattr("shallowflow.reporting.pages.report.render_all", lambda *_: [b"<svg/>", b"png"])
+    monkeypatch.setattr("shallowflow.reporting.report.render_all", lambda *_: [b"<svg/>", b"png"])
     monkeypatch.chdir(tmp_path)
 
 
@@ -190,10 +190,10 @@ def test_the_cost_is_told_beforehand_and_asked_about(monkeypatch: pytest.MonkeyP
         "plateau/one  about 2 min 0 s",
         "plateau/two  not measured",
         "together about 2 min 0 s of CPU time and what was not measured, about 2 min 0 s with 1 at a time",
-        "error: --yes: must be given for --scale paper where nobody can be asked",
+        "error: --yes: must be given for --scale paper if stdin is not a terminal",
     ]
     assert not Path("report/report.html").exists()
-    monkeypatch.setattr("shallowflow.commands.reproduce._somebody_there", lambda: True)
+    monkeypatch.setattr("shallowflow.commands.reproduce._is_interactive", lambda: True)
     for answer, code in (("n\n", 1), ("", 130)):
         asked = CliRunner().invoke(
             main, ["reproduce", "plateau", "--jobs", "1", "--scale", "paper"], input=answer

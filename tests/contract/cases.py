@@ -137,19 +137,25 @@ ALTERNATING = cases(
     several_dimensions=(CUBOIDS, SQUARE, {"steps": 30, "step": 0.005}),
 )
 
+SUM = sf.SquareLoss("sum")
+"""What version 0.1 took by default for ANLS; now ½ mean is the one default."""
 ANLS = cases(
     "active_neuron_least_squares",
-    windowed=(KNOTS, CURVE, {}),
-    chain=(KNOTS, CURVE, {"method": "chain"}),
-    reference=(KNOTS, CURVE, {"method": "reference"}),
-    orthogonal=(KNOTS, CURVE, {"method": "orthogonal", "max_iterations": 2}),
-    orthogonal_stable=(KNOTS, CURVE, {"method": "orthogonal_stable"}),
+    windowed=(KNOTS, CURVE, {"loss": SUM}),
+    chain=(KNOTS, CURVE, {"loss": SUM, "method": "chain"}),
+    reference=(KNOTS, CURVE, {"loss": SUM, "method": "reference"}),
+    orthogonal=(KNOTS, CURVE, {"loss": SUM, "method": "orthogonal", "max_iterations": 2}),
+    orthogonal_stable=(KNOTS, CURVE, {"loss": SUM, "method": "orthogonal_stable"}),
     mean=(KNOTS, CURVE, {"loss": sf.SquareLoss(), "record": Record.every(2)}),
-    few_moves=(KNOTS, CURVE, {"max_iterations": 3, "record": Record.at([1, 2])}),
-    no_move=(KNOTS, CURVE, {"max_iterations": 0}),
-    few_events=(KNOTS, CURVE, {"record": Record.every(3, networks=False, max_events=2)}),
-    ramps=(RAMPS, GRID, {"max_iterations": 8}),
-    few_knots=(sf.KnotNetwork([-0.9, 0.2, 0.6], [0.0, 0.0, 0.0]), CURVE, {"record": Record.geometric(5)}),
+    few_moves=(KNOTS, CURVE, {"loss": SUM, "max_iterations": 3, "record": Record.at([1, 2])}),
+    no_move=(KNOTS, CURVE, {"loss": SUM, "max_iterations": 0}),
+    few_events=(KNOTS, CURVE, {"loss": SUM, "record": Record.every(3, networks=False, max_events=2)}),
+    ramps=(RAMPS, GRID, {"loss": SUM, "max_iterations": 8}),
+    few_knots=(
+        sf.KnotNetwork([-0.9, 0.2, 0.6], [0.0, 0.0, 0.0]),
+        CURVE,
+        {"loss": SUM, "record": Record.geometric(5)},
+    ),
 )
 
 

@@ -43,15 +43,34 @@ def test_every_key_of_the_public_tables_is_still_there(table: str, now: dict[str
     assert set(THEN["tables"][table]) <= set(now["tables"][table])
 
 
+REMADE = {"shallowflow.SaddleToSaddle"}
+"""Results that only verbs make, whose constructor is no longer theirs: it is now a `Trajectory`."""
+CHANGED = {
+    f"shallowflow.landscape.{name}": ("loss", "SquareLoss(reduction='sum')", "None")
+    for name in ("plateau_level", "rate_bounds", "exit_condition")
+}
+"""Defaults that mean something else than in version 0.1: levels and rates are those of ½·mean."""
+CHANGED |= {
+    f"shallowflow.{name}": ("stiff", "False", "None") for name in ("population_flow", "two_timescale_limit")
+}
+"""None: the flow is stiff or not by itself."""
+
+
 @pytest.mark.parametrize("function", THEN["functions"])
 def test_every_function_takes_what_it_took(function: str, now: dict[str, Any]) -> None:
-    assert_kept(now["functions"][function], THEN["functions"][function])
+    past = THEN["functions"][function]
+    if function in CHANGED:
+        changed, then, default = CHANGED[function]
+        assert [one[2] for one in past if one[0] == changed] == [then]
+        past = [[name, kind, default if name == changed else old] for name, kind, old in past]
+    assert_kept(now["functions"][function], past)
 
 
 @pytest.mark.parametrize("name", THEN["classes"])
 def test_every_class_has_what_it_had(name: str, now: dict[str, Any]) -> None:
     present, past = now["classes"][name], THEN["classes"][name]
-    assert_kept(present["constructor"], past["constructor"])
+    if name not in REMADE:
+        assert_kept(present["constructor"], past["constructor"])
     assert present["errors"] == past["errors"]
     reachable = {*present["fields"], *present["attributes"]}
     assert {*past["fields"], *past["attributes"]} <= reachable

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from shallowflow.dynamics.clock.paths import Path, Polynomials, Snapshots, flatten
 from shallowflow.dynamics.outcome import Event, Outcome
-from shallowflow.dynamics.path import Path, Polynomials, Snapshots, flatten
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.models.networks import KnotNetwork, Network, ReLUNetwork, StepNetwork
 

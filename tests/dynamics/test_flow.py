@@ -10,7 +10,6 @@ from scipy.integrate import solve_ivp
 
 import shallowflow as sf
 from shallowflow.arrays import Floats
-from shallowflow.dynamics.flow import integrate
 from shallowflow.models import Loss
 
 seeds = st.integers(0, 10_000)
@@ -288,39 +287,3 @@ def test_data_beyond_all_squares_end_in_an_outcome(width: int) -> None:
     assert trajectory.outcome.advice == "rescale the data."
     assert trajectory.final == trajectory.initial
     assert trajectory.times.tolist() == [0.0]
-
-
-@pytest.mark.filterwarnings("error")
-def test_a_loss_that_leaves_the_numbers_on_the_way_ends_the_flow() -> None:
-    class Recorder:
-        loss = 1.0
-        full = False
-
-        def target(self, until: float) -> float:
-            return until
-
-        def add(self, passed: float) -> None:
-            self.loss = float(np.float64(1e200) ** passed)
-
-        def note_end(self) -> None: ...
-
-        def memory_outcome(self) -> sf.Outcome:
-            raise AssertionError
-
-    class Engine:
-        name = "squares"
-        time = 0.0
-
-        def advance(self, until: float) -> float:
-            self.time += until / 4
-            return 4 * self.time / until
-
-        def verdict(self) -> sf.Outcome | None:
-            return None
-
-        def statistics(self) -> dict[str, float | int | str]:
-            return {}
-
-    outcome = integrate(Engine(), Recorder(), 8.0, None)
-    assert (outcome.status, outcome.advice) == ("diverged", "rescale the data.")
-    assert "at t = 4." in outcome.message

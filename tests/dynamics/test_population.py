@@ -8,7 +8,7 @@ from scipy.integrate import solve_ivp
 
 import shallowflow as sf
 from shallowflow.arrays import Floats
-from shallowflow.dynamics.path import flatten, unflatten
+from shallowflow.dynamics.clock.paths import flatten, unflatten
 
 TARGET = sf.PiecewiseConstant([0.3, 0.6], [1.0, -1.0, 2.0])
 START = sf.initialize.uniform_positions(6, sharpness=0.1, outer=np.linspace(-1, 1, 6), seed=1)
@@ -16,7 +16,7 @@ START = sf.initialize.uniform_positions(6, sharpness=0.1, outer=np.linspace(-1, 
 
 def test_the_flow_is_that_of_an_implicit_integrator() -> None:
     def velocity(_: float, theta: Floats) -> Floats:
-        gradient = sf.landscape.population_gradient(unflatten(START, theta), TARGET)  # type: ignore[arg-type]
+        gradient = sf.landscape.population_gradient(unflatten(START, theta), TARGET)
         return -2.0 * np.concatenate(
             [0.3 * gradient["positions"], gradient["outer"], [float(gradient["offset"])]]
         )

@@ -11,7 +11,7 @@ import pytest
 import shallowflow as sf
 from shallowflow.data.generators import sphere, three_points
 from shallowflow.experiments import EXPERIMENTS, Findings
-from shallowflow.experiments.early_alignment.alignment import sweep
+from shallowflow.experiments.early_alignment.theorem1 import sweep
 
 
 def nothing(fraction: float, doing: str) -> None:
@@ -51,7 +51,7 @@ def test_fig3_counts_what_was_learnt() -> None:
     whole = run("fig3", data_seeds=(1,), frames=2)
     assert all(held(whole).values()), whole.claims
     assert len(whole.figures[0].panels) == 10
-    early = run("fig3", data_seeds=(0,), steps=3_000, times=(0.0, 1.0, 2.0, 3.0, 30.0), frames=2)
+    early = run("fig3", data_seeds=(0,), until=30.0, times=(0.0, 1.0, 2.0, 3.0, 30.0), frames=2)
     assert not early.claims[1].holds
     assert "1 neurons" in early.claims[4].measured
     assert not early.claims[5].holds

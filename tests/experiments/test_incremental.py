@@ -10,9 +10,10 @@ import pytest
 
 import shallowflow as sf
 from shallowflow.experiments import EXPERIMENTS, Claim
-from shallowflow.experiments.incremental import convergence, near_orthogonal, norm_by_size
+from shallowflow.experiments.incremental import convergence, norm_by_size
 from shallowflow.experiments.incremental.norm_by_size import Crossing, crossing_claim
-from shallowflow.experiments.incremental.training import LN10, SEPARATED, identity, labels, small_start
+from shallowflow.experiments.incremental.norm_by_width import identity, labels, small_start
+from shallowflow.experiments.incremental.staircase import LN10, SEPARATED
 from shallowflow.landscape.incremental import SHARED_RATIO, min_squared_norm, squared_norm
 from shallowflow.readings.jumps import Jumps, jumps
 
@@ -183,7 +184,7 @@ def test_the_reach_of_near_orthogonality_ends_at_the_first_failure() -> None:
         return [[0.01, share, share] for share in agreement]
 
     def judged(*tables: list[list[float]]) -> list[bool]:
-        claims = near_orthogonal._near_claims(levels, (3, 6), np.array(tables))
+        claims = convergence._near_claims(levels, (3, 6), np.array(tables))
         return [claim.holds for claim in claims]
 
     assert judged(table(1, 1, 1, 0.5), table(1, 1, 0.5, 0.5)) == [True, True]
@@ -195,7 +196,7 @@ def test_neurons_that_grow_together_have_the_shared_norm() -> None:
     """‖θ‖² is 1/√p times the minimum, p the part of Σy² on which neurons are active, by their shares."""
     size = 512
     targets = labels(size, 1000)
-    start = small_start(500, size, -2 * LN10, 0).to_relu()
+    start = small_start(500, size, 2, 0).to_relu()
     record = sf.Record.every(1000, networks=False)
     run = sf.gradient_descent(start, identity(targets), step=0.5, steps=4000, record=record)
     final = run.final

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import pytest
 
 from shallowflow.experiments import EXPERIMENTS, Claim
-from shallowflow.experiments.plateau.staircase import plateaus
 
 SMALL: Mapping[str, Mapping[str, Any]] = {
     "plateau/fig1": {"steps": 200_000, "points": 150},
@@ -85,14 +83,3 @@ def test_fig9_and_fig10_compare_all_methods() -> None:
     ten = claims_of("plateau/fig10")
     assert ten["LSQ"].holds
     assert "quartiles" in ten["ANLS"].measured or "ANLS" in ten["ANLS"].measured
-
-
-def test_plateaus_are_spells_that_end() -> None:
-    """A staircase with two flat steps that are left, and a last one that is not."""
-    k = np.geomspace(1, 1e6, 400)
-    errors = np.where(k < 1e2, 1.0, np.where(k < 1e4, 0.1, 0.01)) * (1 - 1e-9 * k)
-    found = plateaus(k, errors)
-    assert len(found) == 2
-    assert found[0][1] == pytest.approx(1e2, rel=0.1)
-    assert found[1][1] == pytest.approx(1e4, rel=0.1)
-    assert plateaus(k, 1 / k) == []

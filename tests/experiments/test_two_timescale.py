@@ -12,11 +12,8 @@ import shallowflow as sf
 from shallowflow.experiments import EXPERIMENTS, Claim
 from shallowflow.experiments.two_timescale import (
     batch_training,
-    kinks,
     one_dimension,
-    repeats,
     several_dimensions,
-    starts,
     theory,
     training,
 )
@@ -53,7 +50,7 @@ def test_fig3_covers_all_jumps_as_run_and_three_as_printed() -> None:
 
 def test_fig3_fails_where_it_should() -> None:
     parameters = EXPERIMENTS["two_timescale/fig3"].parameters["paper"]
-    chosen = {**starts.case(parameters, AUTHORS, 6), "steps": 3_000_000}
+    chosen = {**training.case(parameters, AUTHORS, 6), "steps": 3_000_000}
     short = compare(AUTHORS, chosen, lambda *_: None)
     assert not recovery_claims(short, parameters)[0].holds
     # So short a run is the fast phase of the weights: SGD is with the flow, and both are far from the limit.
@@ -66,7 +63,7 @@ def test_fig3_fails_where_it_should() -> None:
 
 def test_the_start_shown_follows_its_rule() -> None:
     parameters = EXPERIMENTS["two_timescale/fig3"].parameters["paper"]
-    shown = starts.shown_start(parameters)
+    shown = training.shown_start(parameters)
     times = {
         setting.name: sf.hitting_times(training.start_of(parameters, shown), setting.target)
         for setting in (AUTHORS, PRINTED)
@@ -74,20 +71,20 @@ def test_the_start_shown_follows_its_rule() -> None:
     assert times["authors"].max() < 0.07
     np.testing.assert_array_equal(times["printed"] > 0.036, [False, False, True, True, False])
     assert fewest_per_piece(training.start_of(parameters, shown).positions, PRINTED.target) == 2
-    assert not any(starts.telling(parameters, start) for start in range(shown))
+    assert not any(training.telling(parameters, start) for start in range(shown))
 
 
 def test_the_search_for_a_start_ends() -> None:
     parameters = EXPERIMENTS["two_timescale/fig3"].parameters["paper"]
     # Eleven neurons cannot be two on each of six pieces.
     with pytest.raises(sf.ShallowflowError, match="none of the starts 0 to 1999 has two neurons"):
-        starts.shown_start({**parameters, "width": 11})
+        training.shown_start({**parameters, "width": 11})
 
 
 def test_fig4_counts_the_jumps_that_no_neuron_reached() -> None:
     parameters = EXPERIMENTS["two_timescale/fig4"].parameters["quick"]
     for start, steps in ((6, 100), (0, 100_000)):
-        run = training.train(starts.case(parameters, AUTHORS, start, steps=steps), 0)
+        run = training.train(training.case(parameters, AUTHORS, start, steps=steps), 0)
         assert isinstance(run.final, sf.StepNetwork)
         gaps = np.abs(AUTHORS.target.breakpoints[:, None] - run.final.positions).min(axis=1)
         left = int(np.sum(gaps >= parameters["sharpness"]))
@@ -228,12 +225,12 @@ def test_fig8_asks_for_missed_jumps(
     results = {
         ("authors", training.SGD, 0.01): ends([0, 0], 0.01),
         ("authors", training.SGD, 1.0): ends([1, 1], fast),
-        ("authors", repeats.FINER, 1.0): ends(finer, 0.5),
+        ("authors", one_dimension.FINER, 1.0): ends(finer, 0.5),
         ("authors", training.FLOW, 0.01): ends([0, 0], 0.01),
         ("authors", training.FLOW, 1.0): ends([1, 1], 0.5),
-        ("authors", repeats.LONGER, 1.0): ends(longer, 0.2),
+        ("authors", one_dimension.LONGER, 1.0): ends(longer, 0.2),
     }
-    found = repeats._claims("authors", results, (0.01, 1.0))
+    found = one_dimension._claims("authors", results, (0.01, 1.0))
     assert tuple(claim.holds for claim in found) == holds
 
 
@@ -251,7 +248,7 @@ def test_fig10_is_judged_by_its_repeats(
 ) -> None:
     parameters = EXPERIMENTS["two_timescale/fig10"].parameters["quick"]
     of: batch_training.Repeats = {0.01: [*slow], 1.0: [*fast]}
-    found = kinks._fig10_claims(parameters, "authors", of, {0.01: [*slow]})
+    found = batch_training._fig10_claims(parameters, "authors", of, {0.01: [*slow]})
     assert [claim.holds for claim in found] == holds
 
 
@@ -267,7 +264,7 @@ def test_fig9_and_fig10_run_as_studies() -> None:
 def test_trainings_do_not_depend_on_their_order() -> None:
     parameters = EXPERIMENTS["two_timescale/fig5"].parameters["quick"]
     fast = {"step": 1e-3, "steps": 3000}
-    points = [starts.case(parameters, AUTHORS, start, **fast) for start in (0, 1)]
+    points = [training.case(parameters, AUTHORS, start, **fast) for start in (0, 1)]
     points.append({**points[0], "method": training.FLOW})
     backwards = run(Study("two_timescale/backwards", training.task, points[::-1]))
     there = {one.identity: one.metrics for one in backwards}

@@ -108,6 +108,15 @@ def test_asymmetric(excess: float) -> None:
     assert network.scale == 1 / WIDTH
 
 
+def test_asymmetric_with_uniform_entries() -> None:
+    """The signs and the excesses are those of normal entries."""
+    normal, uniform = (initialize.asymmetric(WIDTH, 5, entries=e, seed=6) for e in ("normal", "uniform"))
+    assert follows(uniform.inner, stats.uniform(-1 / np.sqrt(5), 2 / np.sqrt(5)))
+    first, second = (np.abs(one.outer) - np.linalg.norm(one.inner, axis=1) for one in (normal, uniform))
+    np.testing.assert_allclose(first, second, atol=1e-14)
+    np.testing.assert_array_equal(np.sign(uniform.outer), np.sign(normal.outer))
+
+
 @pytest.mark.parametrize(("size", "width"), [(6, 3), (60, 1), (60, 4), (60, 60)])
 @pytest.mark.parametrize("seed", range(3))
 def test_grouped_neurons_are_active_on_their_own_group_only(size: int, width: int, seed: int) -> None:

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from shallowflow.arrays import Floats
 from shallowflow.errors import InvalidInputError
-from shallowflow.models.activation import CubicStep, LeakyReLU
 from shallowflow.models.loss import LogisticLoss, Loss, SquareLoss
 from shallowflow.models.networks import (
     NETWORKS,
@@ -25,6 +24,8 @@ from shallowflow.models.networks import (
     ReLUNetwork,
     StepNetwork,
 )
+from shallowflow.models.relu import LeakyReLU
+from shallowflow.models.steps import CubicStep
 from tests.rounding import assert_rounded
 
 LOSSES: list[Loss] = [SquareLoss("mean"), SquareLoss("sum"), LogisticLoss()]

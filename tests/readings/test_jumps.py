@@ -42,7 +42,7 @@ def test_other_networks_are_refused() -> None:
         sf.jumps(run, data)
 
 
-def test_a_label_of_zero_belongs_to_nobody() -> None:
+def test_a_label_of_zero_belongs_to_no_neuron() -> None:
     network = sf.ReLUNetwork(1e-3 * np.eye(3), 1e-3 * np.ones(3))
     data = sf.Dataset(np.eye(3), [0.0, 1.0, 2.0])
     found = sf.jumps(sf.gradient_flow(network, data, until=100.0), data)

@@ -12,7 +12,8 @@ from shallowflow.data import Dataset
 from shallowflow.data.generators import three_points
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape import alignment_threshold, least_squares
-from shallowflow.readings.phases import init_scale, phases
+from shallowflow.landscape.early_alignment.balances import init_scale
+from shallowflow.readings.phases import phases
 
 DATA = three_points()
 START = sf.initialize.balanced(30, 2, init_scale=1e-4, seed=0)

@@ -8,12 +8,12 @@ import pytest
 import shallowflow as sf
 from shallowflow.arrays import Floats
 from shallowflow.data.dataset import Dataset
-from shallowflow.dynamics.nodes import lobatto_nodes
+from shallowflow.dynamics.clock.paths import Polynomials, Snapshots
 from shallowflow.dynamics.outcome import Outcome
-from shallowflow.dynamics.path import Polynomials, Snapshots
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.plateau.levels import plateau_level, rate_bounds
+from shallowflow.lobatto import lobatto_nodes
 from shallowflow.models.loss import SquareLoss
 from shallowflow.models.networks import KnotNetwork, ReLUNetwork
 from shallowflow.readings.stages import recorded_loss, stages
@@ -55,7 +55,8 @@ def test_passages_of_a_moving_knot_are_located() -> None:
     assert [list(stage.blocks.counts) for stage in found] == [[1, 3, 1], [2, 2, 1], [3, 1, 1]]
     assert all(stage.sliding == () for stage in found)
     for stage, knot in zip(found, (0.7, 1.5, 2.5), strict=True):
-        assert stage.level == pytest.approx(plateau_level(KnotNetwork([knot, 3.5], [1.0, 1.0]), DATA))
+        network = KnotNetwork([knot, 3.5], [1.0, 1.0])
+        assert stage.level == pytest.approx(plateau_level(network, DATA, SquareLoss("sum")))
         assert np.isnan(stage.r_min).all()
     assert found[1].length == pytest.approx(4 / 9)
 
@@ -99,7 +100,7 @@ def test_snapshots_resolve_stages_to_their_records() -> None:
     losses = np.array([loss_of(KnotNetwork([0.2], [1.0]), DATA, SquareLoss("mean"))])
     found = stages(Trajectory(np.zeros(1), losses, path, (), Outcome("completed", "made")), DATA)
     assert [(stage.start, stage.end) for stage in found] == [(0.0, 1.0), (2.0, 4.0), (5.0, 5.0)]
-    expected = [rate_bounds(KnotNetwork([b], [1.0]), DATA, SquareLoss("mean")).r_max for b in knots[2:5]]
+    expected = [rate_bounds(KnotNetwork([b], [1.0]), DATA).r_max for b in knots[2:5]]
     np.testing.assert_allclose(found[1].r_max, expected, rtol=1e-12)
 
 

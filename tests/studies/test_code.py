@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from shallowflow.dynamics import flow
-from shallowflow.experiments.early_alignment.three_points import run_fig2
+from shallowflow.experiments.early_alignment.stages import run_fig2
 from shallowflow.studies import code
 
 LEAF = "def leaf():\n    return 1\n"

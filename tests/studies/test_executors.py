@@ -14,7 +14,7 @@ import pytest
 
 from shallowflow.errors import InvalidInputError
 from shallowflow.studies import Executor, Processes, Result, Serial, Study, run
-from shallowflow.studies.execution import THREADS, execute_elsewhere
+from shallowflow.studies.executors import THREADS, execute_elsewhere
 from tests.studies.tasks import ROOT, draw, many, stumble
 
 STUDY = Study("bits", draw, {"size": [2, 40, 90]}, repeats=3, root_seed=5)
@@ -107,7 +107,7 @@ def careless(parameters: dict[str, Any], seed: np.random.SeedSequence) -> dict[s
 
 def test_workers_use_one_thread(tmp_path: Path) -> None:
     code = (
-        "import os\nfrom shallowflow.studies.execution import pin_threads\n"
+        "import os\nfrom shallowflow.studies.executors import pin_threads\n"
         "import numpy\npin_threads()\nfrom threadpoolctl import threadpool_info\n"
         f"print({{i['num_threads'] for i in threadpool_info()}}, {{os.environ[n] for n in {THREADS!r}}})"
     )

@@ -13,15 +13,8 @@ from shallowflow.certificates import (
     plateau,
     two_timescale,
     weak_interaction,
-    weak_interaction_groups,
+    weak_interaction_rates,
 )
-from shallowflow.certificates import early_alignment as early_alignment_verdict
-from shallowflow.certificates import incremental as incremental_verdict
-from shallowflow.certificates import plateau as plateau_verdict
-from shallowflow.certificates import two_timescale as two_timescale_positions
-from shallowflow.certificates import two_timescale as two_timescale_verdict
-from shallowflow.certificates import weak_interaction as weak_interaction_verdict
-from shallowflow.certificates import weak_interaction_groups as weak_interaction_collapse
 from shallowflow.certificates.certificate import Certificate, Hypothesis, Promise, Question, Table, Verdict
 from shallowflow.data.dataset import checked_dataset
 from shallowflow.dynamics.trajectory import checked_trajectory
@@ -42,15 +35,15 @@ CERTIFICATES: dict[str, Callable[..., Certificate]] = Choices(
         "early_alignment/theorem-4": early_alignment.theorem_4,
         "weak_interaction/theorem-1": weak_interaction.theorem_1,
         "weak_interaction/corollary-1": weak_interaction.corollary_1,
-        "weak_interaction/prop-1": weak_interaction.prop_1,
-        "weak_interaction/prop-2": weak_interaction_groups.prop_2,
-        "weak_interaction/theorem-2": weak_interaction_groups.theorem_2,
-        "weak_interaction/prop-3": weak_interaction_collapse.prop_3,
+        "weak_interaction/prop-1": weak_interaction_rates.prop_1,
+        "weak_interaction/prop-2": weak_interaction_rates.prop_2,
+        "weak_interaction/theorem-2": weak_interaction_rates.theorem_2,
+        "weak_interaction/prop-3": weak_interaction_rates.prop_3,
         "incremental/theorem-2": incremental.theorem_2,
         "incremental/theorem-3": incremental.theorem_3,
-        "two_timescale/definition-2": two_timescale_positions.definition_2,
-        "two_timescale/lemma-10": two_timescale_positions.lemma_10,
-        "two_timescale/prop-1": two_timescale_positions.prop_1,
+        "two_timescale/definition-2": two_timescale.definition_2,
+        "two_timescale/lemma-10": two_timescale.lemma_10,
+        "two_timescale/prop-1": two_timescale.prop_1,
         "two_timescale/prop-3": two_timescale.prop_3,
         "two_timescale/prop-4": two_timescale.prop_4,
         "two_timescale/theorem-1": two_timescale.theorem_1,
@@ -61,11 +54,11 @@ CERTIFICATES: dict[str, Callable[..., Certificate]] = Choices(
 VERDICTS: dict[str, Callable[[Question], Verdict]] = Choices(
     "paper",
     {
-        "two_timescale": two_timescale_verdict.verdict,
-        "early_alignment": early_alignment_verdict.verdict,
-        "incremental": incremental_verdict.verdict,
-        "weak_interaction": weak_interaction_verdict.verdict,
-        "plateau": plateau_verdict.verdict,
+        "two_timescale": two_timescale.verdict,
+        "early_alignment": early_alignment.verdict,
+        "incremental": incremental.verdict,
+        "weak_interaction": weak_interaction.verdict,
+        "plateau": plateau.verdict,
     },
 )
 """What the papers say about a data set, by the paper's word."""

@@ -13,7 +13,7 @@ from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.early_alignment.aligned_neurons import STILL, NeuronAlignment, neuron_alignment
-from shallowflow.landscape.early_alignment.balances import balance, check_relu
+from shallowflow.landscape.early_alignment.balances import balance, init_scale
 from shallowflow.landscape.early_alignment.extremal import (
     ExtremalVectors,
     extremal_vectors,
@@ -29,11 +29,11 @@ from shallowflow.landscape.early_alignment.pulls import (
     pull,
     still_but_alive,
 )
-from shallowflow.landscape.geometry.cones import LIMIT, Cones, cones
-from shallowflow.landscape.geometry.least_squares import span_of
+from shallowflow.landscape.geometry.activity import check_relu, check_relu_problem
+from shallowflow.landscape.geometry.cones import LIMIT, Cones, cones, span_of
 from shallowflow.models.loss import Loss
 from shallowflow.models.networks import ReLUNetwork
-from shallowflow.readings.phases import init_scale
+from shallowflow.readings.settings import agreed
 
 SEARCH_STARTS = 100
 """Starts of the search for saddles of G where the activation cones are too many to list."""
@@ -104,7 +104,8 @@ class AlignmentQuery:
     ) -> None:
         check_exponents(epsilon, alpha_0)
         if network is not None:
-            slope = checked(network, dataset).slope
+            check_relu_problem(network, dataset)
+            slope = network.slope
         around = surroundings or Surroundings(dataset, loss, slope)
         self.network, self.space, self.loss = network, around.space, loss
         self.epsilon, self.alpha_0, self.positive_start = epsilon, alpha_0, positive_start
@@ -161,8 +162,8 @@ class AlignmentQuery:
             least = min(self.threshold.alpha_min, self.threshold.d_min, self.threshold.delta_0)
             positive_constants, isolated = least > 0, self.coincidences == 0
         return [
-            Hypothesis(
-                "the loss has a slope at output 0 for every target (Assumption 1)", weakest > 0, weakest, 0
+            Hypothesis.that(
+                "the loss has a slope at output 0 for every target (Assumption 1)", weakest, ">", 0
             ),
             Hypothesis("the inputs are in general position (Assumption 2)", self.general),
             Hypothesis("α_min, D_min and δ₀ are positive (Lemmas 9, 10)", positive_constants, least, 0),
@@ -182,15 +183,6 @@ class AlignmentQuery:
             Hypothesis("the initialisation scale λ is below λ* (22)", below, self.scale, bound),
             Hypothesis(covered, bool(self.chosen.any()), int(self.chosen.sum()), 1),
         ]
-
-
-def checked(network: ReLUNetwork, dataset: Dataset) -> ReLUNetwork:
-    """Return a `ReLUNetwork` whose dimension is that of the data."""
-    if check_relu(network).dimension != dataset.dimension:
-        raise InvalidInputError(
-            f"network: must have the data's dimension {dataset.dimension}, got {network.dimension}"
-        )
-    return network
 
 
 def dominance(network: ReLUNetwork) -> Hypothesis:
@@ -214,7 +206,7 @@ def observe(
     query: AlignmentQuery, trajectory: Trajectory | None, speed: float, accuracy: float
 ) -> Observed | None:
     """Return what was seen, or None without a trajectory that reaches τ and can be read there."""
-    end = query.end(positive(speed, "speed"))
+    end = query.end(positive(agreed(trajectory, "speed", speed, 1.0), "speed"))
     if trajectory is None or end is None or query.network is None:
         return None
     networks = networks_until(trajectory, end)

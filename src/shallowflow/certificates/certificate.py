@@ -1,16 +1,19 @@
 """`Certificate`: does a theorem apply to these data and this network, with what margin, and to what end?
 
-`Verdict`: what a paper says about a data set, in plain words, with the numbers and certificates behind it.
-
-A paper's verdict is a function `verdict(question)`; `certificates.VERDICTS` lists them by the paper's word.
+`Verdict`: what a paper says about a data set, in plain words, with the numbers and certificates behind it. It
+comes from the paper's function `verdict(question)`; `certificates.VERDICTS` lists them by the paper's word.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Self
 
 from shallowflow.data.dataset import Dataset
+
+RELATIONS = {"<": operator.lt, "<=": operator.le, ">=": operator.ge, ">": operator.gt}
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,11 @@ class Hypothesis:
     def __post_init__(self) -> None:
         _make_plain(self, answer="holds", numbers=("value", "bound"))
 
+    @classmethod
+    def that(cls, name: str, value: float | None, relation: str, bound: float | None) -> Self:
+        """Return the hypothesis that "value relation bound", such as 0.1 <= 0.5; undecided without both."""
+        return cls(name, _decided(value, relation, bound), value, bound)
+
     def __str__(self) -> str:
         word = {True: "holds", False: "fails", None: "undecided"}[self.holds]
         return f"[{word}] {self.name}{_figures(('found', self.value), ('needed', self.bound))}"
@@ -37,7 +45,7 @@ class Hypothesis:
 class Promise:
     """One conclusion: its words, the number promised, the number observed, whether the promise was kept.
 
-    kept: None where nothing was observed that could tell.
+    kept: None where nothing was observed that decides.
     """
 
     statement: str
@@ -47,6 +55,11 @@ class Promise:
 
     def __post_init__(self) -> None:
         _make_plain(self, answer="kept", numbers=("bound", "observed"))
+
+    @classmethod
+    def that(cls, statement: str, observed: float | None, relation: str, bound: float | None) -> Self:
+        """Return the promise that "observed relation bound"; open without both."""
+        return cls(statement, bound, observed, _decided(observed, relation, bound))
 
     def __str__(self) -> str:
         word = {True: "kept", False: "broken", None: "not observed"}[self.kept]
@@ -111,6 +124,10 @@ def _make_plain(entry: Hypothesis | Promise, answer: str, numbers: tuple[str, ..
             object.__setattr__(entry, name, bool(given) if name == answer else float(given))
 
 
+def _decided(value: float | None, relation: str, bound: float | None) -> bool | None:
+    return None if value is None or bound is None else bool(RELATIONS[relation](value, bound))
+
+
 def _figures(*named: tuple[str, float | None]) -> str:
     shown = [f"{name} {number:.6g}" for name, number in named if number is not None]
     return f" ({', '.join(shown)})" if shown else ""
@@ -118,7 +135,7 @@ def _figures(*named: tuple[str, float | None]) -> str:
 
 @dataclass(frozen=True)
 class Question:
-    """A data set, and the start that somebody has in mind for a network on it.
+    """A data set, and the planned initialisation of a network on it.
 
     Every paper builds the start of its own kind from width, init_scale and seed; `init` is the user's choice
     of initialisation where there is one. progress: called with the share done during a long search.

@@ -20,7 +20,6 @@ from shallowflow.certificates.alignment_phase import (
     AlignmentQuery,
     Surroundings,
     alignment_promises,
-    checked,
     dominance,
     networks_until,
     observe,
@@ -36,16 +35,20 @@ from shallowflow.certificates.certificate import (
 )
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.trajectory import Trajectory
-from shallowflow.landscape.early_alignment.balances import balance, check_relu
+from shallowflow.landscape.early_alignment.balances import balance, init_scale
 from shallowflow.landscape.early_alignment.extremal import ExtremalVectors
-from shallowflow.landscape.early_alignment.pulls import AlignmentThreshold
-from shallowflow.landscape.early_alignment.spurious import SpuriousConditions, positivity, spurious_conditions
+from shallowflow.landscape.early_alignment.spurious import (
+    SpuriousConditions,
+    least_squares,
+    positivity,
+    spurious_conditions,
+)
+from shallowflow.landscape.geometry.activity import check_relu, check_relu_problem
 from shallowflow.landscape.geometry.cones import face_bound
-from shallowflow.landscape.geometry.least_squares import least_squares
 from shallowflow.models import initialize
 from shallowflow.models.loss import Loss, SquareLoss
 from shallowflow.models.networks import ReLUNetwork
-from shallowflow.readings.phases import init_scale
+from shallowflow.readings.settings import agreed
 
 
 def lemma_1(
@@ -56,12 +59,12 @@ def lemma_1(
     accuracy: of the trajectory, relative to the largest a_j² + ‖w_j‖² on the way (a descent conserves the
     balance only up to its step).
     """
-    checked(network, dataset)
+    check_relu_problem(network, dataset)
     accuracy = positive(accuracy, "accuracy")
     name = "every neuron is positively homogeneous, and the flow trains both layers"
     drift, changes = (None, None) if trajectory is None else _balance_drift(network, trajectory)
     statement = "a_j² − ‖w_j‖² of no neuron changes by more than (relative)"
-    promises = [Promise(statement, accuracy, drift, None if drift is None else drift <= accuracy)]
+    promises = [Promise.that(statement, drift, "<=", accuracy)]
     if balance(network).keeps_signs:
         kept = None if changes is None else changes == 0
         promises.append(Promise("no outer weight changes its sign", 0.0, changes, kept))
@@ -94,9 +97,10 @@ def theorem_1(
     """Certify early alignment if G has no saddle: until τ outer weights stay, neurons turn to extrema of G.
 
     loss: ½·mean of squares by default; slope: the leaky slope if there is no network; epsilon, alpha_0: of
-    the theorem; speed: of the flow; accuracy: of the trajectory (relative; and how near, in angle, a neuron
-    lies on a data hyperplane).
+    the theorem; speed: of the flow, if the trajectory does not say; accuracy: of the trajectory (relative;
+    and how near, in angle, a neuron lies on a data hyperplane).
     """
+    loss = agreed(trajectory, "loss", loss, None)
     query = AlignmentQuery(network, dataset, loss, slope, epsilon=epsilon, alpha_0=alpha_0)
     return alignment_certificate(query, trajectory, speed, accuracy)
 
@@ -117,6 +121,7 @@ def theorem_3(
     Condition 2.2, that a neuron stays in a cone as long as it can, is a property of the solution: it
     follows if G has no saddle (Lemma 13), else it stays undecided. Parameters as in `theorem_1`.
     """
+    loss = agreed(trajectory, "loss", loss, None)
     query = AlignmentQuery(network, dataset, loss, slope, epsilon=epsilon, positive_start=True)
     return alignment_certificate(query, trajectory, speed, accuracy)
 
@@ -125,22 +130,15 @@ def alignment_certificate(
     query: AlignmentQuery, trajectory: Trajectory | None = None, speed: float = 1.0, accuracy: float = 1e-6
 ) -> Certificate:
     """Return the certificate of Thm 1, or of Thm 3 if the query is about neurons of Condition 2."""
-    theorem, second = (
-        ("theorem-3", _stays(query)) if query.positive_start else ("theorem-1", _no_saddle(query))
-    )
+    theorem, name, holds = "theorem-1", "G has no saddle point on the sphere", query.without_saddles
+    if query.positive_start:
+        name = "neurons stay in a cone while they can (Condition 2.2; certain if G has no saddle)"
+        theorem, holds = "theorem-3", holds or None
+    second = Hypothesis(name, holds, query.saddles, 0)
     accuracy = positive(accuracy, "accuracy")
     hypotheses = (*query.data_hypotheses(), second, *query.start_hypotheses(), *_vanishing(query))
     promises = alignment_promises(query, observe(query, trajectory, speed, accuracy), accuracy)
     return Certificate(f"early_alignment/{theorem}", hypotheses, promises)
-
-
-def _no_saddle(query: AlignmentQuery) -> Hypothesis:
-    return Hypothesis("G has no saddle point on the sphere", query.without_saddles, query.saddles, 0)
-
-
-def _stays(query: AlignmentQuery) -> Hypothesis:
-    name = "neurons stay in a cone while they can (Condition 2.2; certain if G has no saddle)"
-    return Hypothesis(name, query.without_saddles or None, query.saddles, 0)
 
 
 def _vanishing(query: AlignmentQuery) -> tuple[Hypothesis, ...]:
@@ -225,9 +223,10 @@ def _small_start(network: ReLUNetwork | None, dataset: Dataset) -> tuple[Hypothe
     """Return what a given network must satisfy."""
     if network is None:
         return ()
-    scale = init_scale(checked(network, dataset))
+    check_relu_problem(network, dataset)
+    scale = init_scale(network)
     return (
-        Hypothesis("the activation is ReLU: its leaky slope is", network.slope == 0, network.slope, 0),
+        Hypothesis.that("the activation is ReLU: its leaky slope is", network.slope, "<=", 0),
         dominance(network),
         Hypothesis("λ is below λ̃ (the paper proves that there is one, without a number): λ is", None, scale),
     )
@@ -296,18 +295,15 @@ def _vectors_words(vectors: ExtremalVectors, starts: int, dataset: Dataset) -> s
     if vectors.complete:
         return f"Small neurons turn to {len(vectors)} extremal vector(s): {counted}. {neurons}"
     faces = face_bound(dataset.size, min(dataset.size, dataset.dimension))
-    many = f"There may be {_rough(faces)} activation cones and faces, too many to list"
+    # The number may be beyond what a float can hold.
+    rough = f"{faces:,}" if faces < 10**6 else f"about 10^{len(str(faces)) - 1}"
+    many = f"There may be {rough} activation cones and faces, too many to list"
     if not starts:
         return f"{many}, and too many points for a search of a few seconds: no extremal vector is known."
     return (
         f"{many}: a search from {starts} random direction{'s' if starts > 1 else ''} found {len(vectors)} "
         f"extremal vector(s) ({counted}), maybe not all. {neurons}"
     )
-
-
-def _rough(number: int) -> str:
-    """Return a large integer in words (it may be beyond what a float can hold)."""
-    return f"{number:,}" if number < 10**6 else f"about 10^{len(str(number)) - 1}"
 
 
 def _alignment_words(
@@ -323,17 +319,14 @@ def _alignment_words(
         return f"Theorem 1 applies to this start ({place}): its neurons align by τ = {end:.3g}{early}."
     if third.holds:
         turned = int(np.sum(third_query.chosen)) if third_query.chosen is not None else 0
+        star = "unknown" if third_query.threshold is None else f"{third_query.threshold.scale:.3g}"
         return (
             f"Theorem 1 does not apply to this start ({place}): {failures(first)}. "
-            f"Theorem 3 does, with λ* = {_star(third_query)}, to the {turned} neurons that start turned to "
+            f"Theorem 3 does, with λ* = {star}, to the {turned} neurons that start turned to "
             "where they are pulled."
         )
     smaller = "" if scale < found.scale or found.scale == 0 else " A smaller --init-scale would help."
     return f"Theorem 1 does not apply to this start ({place}): {failures(first)}.{smaller}"
-
-
-def _star(query: AlignmentQuery) -> str:
-    return "unknown" if query.threshold is None else f"{query.threshold.scale:.3g}"
 
 
 def _line_words(dataset: Dataset, ends: tuple[Certificate, ...]) -> tuple[str, ...]:
@@ -349,10 +342,13 @@ def _line_words(dataset: Dataset, ends: tuple[Certificate, ...]) -> tuple[str, .
             "Small initialisation will end in the least-squares line, whatever the width "
             f"(Theorem {2 if second.holds else 4}): loss {line.loss:.10g} (½·mean), {end}.",
         )
+    form = second.hypotheses[0]
     return (
         f"No theorem says that small networks end in the least-squares line (loss {line.loss:.10g}); "
         f"they may or may not. Theorem 4: {failures(fourth)}.",
-        _form_words(second.hypotheses[0]),
+        "Theorem 2: the data are not three points of the form of Assumption 3."
+        if form.value is None
+        else f"Theorem 2: Assumption 3 needs η < 1/6, these points have η = {form.value:.4g}.",
     )
 
 
@@ -368,24 +364,19 @@ def _open_words(dataset: Dataset) -> str:
     )
 
 
-def _form_words(form: Hypothesis) -> str:
-    if form.value is None:
-        return "Theorem 2: the data are not three points of the form of Assumption 3."
-    return f"Theorem 2: Assumption 3 needs η < 1/6, these points have η = {form.value:.4g}."
-
-
 def _numbers(query: AlignmentQuery) -> dict[str, float | None]:
-    found: AlignmentThreshold | None = query.threshold
-    scale = query.scale
+    found, scale = query.threshold, query.scale
+    if found is None:
+        return {**dict.fromkeys(("D_max", "D_min", "α_min", "δ₀", "λ*", "τ", "t₂")), "λ": scale}
     return {
-        "D_max": None if found is None else found.d_max,
-        "D_min": None if found is None else found.d_min,
-        "α_min": None if found is None else found.alpha_min,
-        "δ₀": None if found is None else found.delta_0,
-        "λ*": None if found is None else found.scale,
+        "D_max": found.d_max,
+        "D_min": found.d_min,
+        "α_min": found.alpha_min,
+        "δ₀": found.delta_0,
+        "λ*": found.scale,
         "λ": scale,
-        "τ": None if found is None or scale is None else found.time(scale),
-        "t₂": None if found is None else found.arrival(),
+        "τ": None if scale is None else found.time(scale),
+        "t₂": found.arrival(),
     }
 
 

@@ -7,7 +7,7 @@ promise is kept if the distances fall to `accuracy`, broken if they do not fall,
 Theorem 3's constant is not at hand as a number; the one used here is ours: both label signs halved
 exactly by every jump give ‖θ_∞‖² ≤ 2(1 + √2)(√n₊ + √n₋)·max|y| ≤ 2√2(1 + √2)·max|y|·√n.
 
-The verdict of [incremental] on a data set: in which order a small network fits the points.
+The verdict on a data set says in which order a small network fits the points.
 """
 
 from __future__ import annotations
@@ -65,11 +65,7 @@ def theorem_2(
     hypotheses = [*_start_hypotheses(network, dataset), *_mask_hypotheses(network, dataset)]
     limit = _checked_limit(limit, dataset)
     ties = None if limit is None else len(limit.process.ties)
-    hypotheses.append(
-        Hypothesis(
-            "Assumption 4 (ii): jumps without a unique neuron", None if ties is None else ties == 0, ties, 0
-        )
-    )
+    hypotheses.append(Hypothesis.that("Assumption 4 (ii): jumps without a unique neuron", ties, "<=", 0))
     runs = _checked_runs(trajectories)
     if limit is None or not runs:
         promises = [Promise("off the jumps the flow's distance from the limit process falls to 0 with α")]
@@ -211,11 +207,9 @@ def _start_hypotheses(network: ReLUNetwork | LogScaledNetwork, dataset: Dataset)
     off = float(np.max(np.abs(outer - norms) / np.maximum(outer, norms).clip(1e-300)))
     wrong = orthonormality(dataset.inputs)
     return [
-        Hypothesis("Assumption 1: inputs are orthonormal, up to", wrong <= ORTHONORMAL, wrong, ORTHONORMAL),
-        Hypothesis(
-            "Assumption 2: ReLU with ReLU'(0) = 0; the leaky slope is", network.slope == 0, network.slope, 0
-        ),
-        Hypothesis("Assumption 3: |a_j| = ‖w_j‖, up to (relative)", off <= BALANCED, off, BALANCED),
+        Hypothesis.that("Assumption 1: inputs are orthonormal, up to", wrong, "<=", ORTHONORMAL),
+        Hypothesis.that("Assumption 2: ReLU with ReLU'(0) = 0; the leaky slope is", network.slope, "<=", 0),
+        Hypothesis.that("Assumption 3: |a_j| = ‖w_j‖, up to (relative)", off, "<=", BALANCED),
     ]
 
 
@@ -229,7 +223,7 @@ def _mask_hypotheses(network: ReLUNetwork | LogScaledNetwork, dataset: Dataset) 
         ("Assumption 4 (i): neurons with another one's mask", len(report.twins)),
         ("Assumption 4 (ii): labels that are zero", zeros),
     )
-    return [Hypothesis(name, number == 0, number, 0) for name, number in counted]
+    return [Hypothesis.that(name, number, "<=", 0) for name, number in counted]
 
 
 def verdict(question: Question) -> Verdict:

@@ -4,7 +4,7 @@ Every function takes a `KnotNetwork` and univariate data; the first three also a
 follow the gradient flow (3.1) of ½Σ or ½·mean of the squares. They certify what the paper proves; where that
 differs from what it prints, `landscape.plateau.levels` and `landscape.plateau.stationary` say how.
 
-The verdict of [plateau] on a data set: the level at which a network on the line gets stuck first.
+The verdict on a data set names the level at which a network on the line gets stuck first.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from shallowflow.arrays import Floats, count, positive
 from shallowflow.certificates.certificate import Certificate, Hypothesis, Promise, Question, Verdict, failures
 from shallowflow.data.dataset import Dataset
-from shallowflow.dynamics.path import flatten
+from shallowflow.dynamics.clock.paths import flatten
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.geometry.blocks import Blocks, blocks
@@ -23,6 +23,7 @@ from shallowflow.landscape.plateau.stationary import regression_lines, stationar
 from shallowflow.models import initialize
 from shallowflow.models.loss import SquareLoss
 from shallowflow.models.networks import KnotNetwork
+from shallowflow.readings.settings import agreed
 from shallowflow.readings.stages import Stage, recorded_loss, stages
 
 
@@ -44,25 +45,25 @@ def theorem_3_1(
     bound, with half this exponent, follows; its printed lower bound is a misprint. Where knots slide on data
     points the rates are those of the others (`landscape.plateau.levels.extreme_rates`).
 
-    loss: ½Σ by default, or what the trajectory recorded; speed: of the flow.
+    loss: what the trajectory recorded; without one ½·mean by default. speed: of the flow, if the trajectory
+    does not say.
     """
     if trajectory is not None:
         loss = recorded_loss(trajectory, dataset, loss)
-    promises = _plateau_promises(
-        blocks(network, dataset), loss or SquareLoss("sum"), positive(speed, "speed")
-    )
+    speed = positive(agreed(trajectory, "speed", speed, 1.0), "speed")
+    promises = _plateau_promises(blocks(network, dataset), loss, speed)
     if trajectory is None:
         gap = trap(network, dataset).gap
-        hypothesis = Hypothesis("no knot lies on a data point, so that the pattern lasts", gap > 0, gap, 0.0)
+        hypothesis = Hypothesis.that("no knot lies on a data point, so that the pattern lasts", gap, ">", 0.0)
         return Certificate("plateau/theorem-3.1", (hypothesis,), promises)
-    spells = stages(trajectory, dataset, loss=loss, speed=speed)
+    seen = stages(trajectory, dataset, loss=loss, speed=speed)
     name = "the trajectory consists of stages of constant activation pattern"
-    hypothesis = Hypothesis(name, True, float(len(spells)), 1.0)
-    observed = _observed_bounds(spells, positive(accuracy, "accuracy"))
+    hypothesis = Hypothesis(name, True, float(len(seen)), 1.0)
+    observed = _observed_bounds(seen, positive(accuracy, "accuracy"))
     return Certificate("plateau/theorem-3.1", (hypothesis,), promises + observed)
 
 
-def _plateau_promises(found: Blocks, loss: SquareLoss, speed: float) -> tuple[Promise, ...]:
+def _plateau_promises(found: Blocks, loss: SquareLoss | None, speed: float) -> tuple[Promise, ...]:
     """Return what Thm 3.1 says of the stage that a network is in."""
     rates = rates_of(found, loss)
     promises = (
@@ -75,23 +76,16 @@ def _plateau_promises(found: Blocks, loss: SquareLoss, speed: float) -> tuple[Pr
     if found.rank == 0 or _smallest_coefficient(found) == 0:
         return promises
     statement = "the smaller rate is positive, as no coefficient before data is zero"
-    return (*promises, Promise(statement, 0.0, rates.r_min, rates.r_min > 0))
+    return (*promises, Promise.that(statement, rates.r_min, ">", 0.0))
 
 
-def _observed_bounds(spells: tuple[Stage, ...], accuracy: float) -> tuple[Promise, Promise]:
+def _observed_bounds(seen: tuple[Stage, ...], accuracy: float) -> tuple[Promise, Promise]:
     """Return the two bounds of Thm 3.1 against the stages of a trajectory."""
-    upper = max(_violation(stage, above=True) for stage in spells)
-    lower = max(_violation(stage, above=False) for stage in spells)
+    upper = max(_violation(stage, above=True) for stage in seen)
+    lower = max(_violation(stage, above=False) for stage in seen)
     return (
-        Promise(
-            "on no stage does the loss exceed the upper bound by more than",
-            accuracy,
-            upper,
-            upper <= accuracy,
-        ),
-        Promise(
-            "on no stage does it fall below the lower bound by more than", accuracy, lower, lower <= accuracy
-        ),
+        Promise.that("on no stage does the loss exceed the upper bound by more than", upper, "<=", accuracy),
+        Promise.that("on no stage does it fall below the lower bound by more than", lower, "<=", accuracy),
     )
 
 
@@ -121,29 +115,29 @@ def theorem_3_2(
     """Certify that a stage lasted long enough for the next level to be lower.
 
     stage: the number of the trajectory's stage whose end is looked at. Without a trajectory nothing is known
-    about how the stage of `network` ends; `landscape.exit_condition` tells for an end that you choose.
+    about how the stage of `network` ends; `landscape.exit_condition` says it for an end that you choose.
     The condition is exp(−∫r_min) < threshold, as Appendix E needs it (the theorem prints exp(−½∫r_min)).
     """
     theorem, promise = "plateau/theorem-3.2", "the level of the next stage is lower"
-    level = level_of(blocks(network, dataset), loss or SquareLoss("sum"))
+    level = level_of(blocks(network, dataset), loss)
     undecided = Hypothesis("a data point passes from one block to its neighbour", None)
     if trajectory is None:
         return Certificate(theorem, (undecided,), (Promise(promise, level),))
     loss = recorded_loss(trajectory, dataset, loss)
-    spells = stages(trajectory, dataset, loss=loss, speed=speed)
-    if count(stage, "stage", 0) >= len(spells):
-        raise InvalidInputError(f"stage: the trajectory has stages 0 to {len(spells) - 1}, got {stage}")
-    spell = spells[stage]
-    if stage == len(spells) - 1:
-        return Certificate(theorem, (undecided,), (Promise(promise, spell.level),))
-    condition = exit_of(spell.blocks, spells[stage + 1].blocks, loss)
-    passed = float(np.abs(spells[stage + 1].blocks.borders - spell.blocks.borders).sum())
-    left = float(np.exp(-spell.decay_min.total))
+    seen = stages(trajectory, dataset, loss=loss, speed=speed)
+    if count(stage, "stage", 0) >= len(seen):
+        raise InvalidInputError(f"stage: the trajectory has stages 0 to {len(seen) - 1}, got {stage}")
+    present = seen[stage]
+    if stage == len(seen) - 1:
+        return Certificate(theorem, (undecided,), (Promise(promise, present.level),))
+    condition = exit_of(present.blocks, seen[stage + 1].blocks, loss)
+    passed = float(np.abs(seen[stage + 1].blocks.borders - present.blocks.borders).sum())
+    left = float(np.exp(-present.decay_min.total))
     hypotheses = (
         Hypothesis(
             "exactly one data point passes, from a block to its neighbour", condition.applies, passed, 1.0
         ),
-        Hypothesis("the stage lasts long enough", left < condition.threshold, left, condition.threshold),
+        Hypothesis.that("the stage lasts long enough", left, "<", condition.threshold),
     )
     kept = condition.level_after < condition.level_before
     return Certificate(
@@ -197,14 +191,14 @@ def lemma_3_4(network: KnotNetwork, dataset: Dataset, *, tolerance: float = 1e-8
     tolerance·‖y‖. The gradient (of ½Σ) is summed from the residuals themselves.
     """
     found = blocks(network, dataset)
-    rates, smallest = rates_of(found), _smallest_coefficient(found)
+    rates, smallest = rates_of(found, SquareLoss("sum")), _smallest_coefficient(found)
     defect, size = float(np.linalg.norm(found.coordinates)), float(np.linalg.norm(found.targets))
     gradient = stationarity(network, dataset).gradient
     slack = positive(tolerance, "tolerance") * np.sqrt(rates.r_max) * size
     least, most = np.sqrt(rates.r_min) * defect, np.sqrt(rates.r_max) * defect
     hypotheses = (
-        Hypothesis("no coefficient before data is zero", smallest > 0, smallest, 0.0),
-        Hypothesis("(3.4) holds: its defect is small", defect <= tolerance * size, defect, tolerance * size),
+        Hypothesis.that("no coefficient before data is zero", smallest, ">", 0.0),
+        Hypothesis.that("(3.4) holds: its defect is small", defect, "<=", tolerance * size),
     )
     promises = (
         Promise(
@@ -223,7 +217,7 @@ def theorem_3_5(network: KnotNetwork, dataset: Dataset, *, tolerance: float = 1e
     passes through their mean.
     """
     found, lines = blocks(network, dataset), regression_lines(network, dataset)
-    rates, smallest = rates_of(found), _smallest_coefficient(found)
+    rates, smallest = rates_of(found, SquareLoss("sum")), _smallest_coefficient(found)
     size = float(np.linalg.norm(found.targets))
     gradient = stationarity(network, dataset).gradient
     needed = positive(tolerance, "tolerance") * np.sqrt(rates.r_max) * size
@@ -235,8 +229,8 @@ def theorem_3_5(network: KnotNetwork, dataset: Dataset, *, tolerance: float = 1e
         return Promise(statement, float(bound), largest, largest <= bound + tolerance * size)
 
     hypotheses = (
-        Hypothesis("the network is stationary: its gradient is small", gradient <= needed, gradient, needed),
-        Hypothesis("no coefficient before data is zero", smallest > 0, smallest, 0.0),
+        Hypothesis.that("the network is stationary: its gradient is small", gradient, "<=", needed),
+        Hypothesis.that("no coefficient before data is zero", smallest, ">", 0.0),
     )
     promises = (
         promise("blocks of several inputs: neuron's and fitted line differ by", lines.defects[sloped]),
@@ -252,18 +246,17 @@ def verdict(question: Question) -> Verdict:
         found = f"these have dimension {question.dataset.dimension}"
         return Verdict("plateau", None, (f"Does not apply: it is about data on the line, {found}.",))
     network = initialize.he_knots(question.width, seed=question.seed)
-    loss = SquareLoss("sum")
-    certificate = theorem_3_1(network, dataset, loss=loss)
-    start = loss.value(network(dataset.inputs), dataset.targets)
+    certificate = theorem_3_1(network, dataset)
+    start = SquareLoss().value(network(dataset.inputs), dataset.targets)
     level = plateau_level(network, dataset)
     words = [
         f"A network of {question.width} knots (he_knots, seed {question.seed}) starts at the loss "
-        f"{start:.4g} (½Σ). While its pattern of active points lasts, the loss falls towards the plateau "
-        f"level {level:.4g}.",
+        f"{start:.4g} (½·mean). While its pattern of active points lasts, the loss falls towards the plateau "
+        f"level {level:.4g}."
     ]
     if not certificate.holds:
         words.append(f"Theorem 3.1 does not apply yet: {failures(certificate)}.")
-    numbers = {"loss at the start (½Σ)": start, "plateau level": level}
+    numbers = {"loss at the start (½·mean)": start, "plateau level": level}
     return Verdict("plateau", certificate.holds, tuple(words), numbers, (), (certificate,))
 
 

@@ -1,16 +1,10 @@
-"""Certificates of [two_timescale] on positions: Def. 2, Lemma 10, Prop. 1, and what the theorems share.
+"""Certificates of [two_timescale], Marion & Berthier 2023: Def. 2, Lemma 10, Props 1, 3, 4, Thms 1 and 2.
 
-Every function takes a `StepNetwork` and a `PiecewiseConstant` target; nothing here needs a run.
-
-Certificates of [two_timescale] on runs, Marion & Berthier 2023: Props 3 and 4, Theorems 1 and 2.
-
-Every function takes a `StepNetwork` (the start) and a `PiecewiseConstant` target; where a promise can be
-seen in a run, also its trajectory: of `two_timescale_limit` for Prop. 3 and Thm 2, of `population_flow` for
-Prop. 4 and Thm 1. The constants are those of the proofs (C_1 = 2⁻²¹, C_2 = 2⁻³⁶, C = 2⁻¹⁹). They are tiny:
-hypotheses on η and ε name the factor by which a run misses them. Statements on positions alone are in
-`two_timescale_positions`.
-
-The verdict of [two_timescale] on a data set: its theorems are about targets, not samples.
+Every function takes a `StepNetwork` (the start) and a `PiecewiseConstant` target. Def. 2, Lemma 10 and
+Prop. 1 are about positions alone. Where a promise can be seen in a run, its trajectory is taken too: that of
+`two_timescale_limit` for Prop. 3 and Thm 2, of `population_flow` for Prop. 4 and Thm 1. The constants are
+those of the proofs (C_1 = 2⁻²¹, C_2 = 2⁻³⁶, C = 2⁻¹⁹). They are tiny: hypotheses on η and ε name the factor
+by which a run misses them. The theorems are about targets: of samples the verdict says nothing.
 """
 
 from __future__ import annotations
@@ -41,7 +35,10 @@ from shallowflow.landscape.two_timescale.step_classes import (
     jump_distances,
     step_class,
 )
-from shallowflow.models.networks import StepNetwork
+from shallowflow.models.networks import Network, StepNetwork
+from shallowflow.readings.settings import agreed
+
+C_1, C_2, C = 2.0**-21, 2.0**-36, 2.0**-19
 
 
 def definition_2(
@@ -51,7 +48,8 @@ def definition_2(
     known = class_of(network, target)
     wanted = recovery_distance(network, known) if distance is None else positive(distance, "distance")
     found = goodness(network, target)
-    promise = Promise("the positions are D-good for every D up to", _largest_distance(found))
+    largest = min(found.separation, found.asymmetry) if found.fewest >= 6 else 0.0
+    promise = Promise("the positions are D-good for every D up to", largest)
     return Certificate("two_timescale/definition-2", good(found, wanted), (promise,))
 
 
@@ -70,7 +68,7 @@ def lemma_10(
     """
     known, m = class_of(network, target), network.width
     delta = checked_delta(delta)
-    distance = _lemma_distance(delta, m)
+    distance = delta / (6.0 * (m + 1) ** 2)
     rng, good = generator(seed), 0
     for _ in range(count(samples, "samples")):
         drawn = network.moved({"positions": rng.random(m)})
@@ -90,9 +88,7 @@ def prop_1(network: StepNetwork, target: PiecewiseConstant) -> Certificate:
     inside = Hypothesis("u ∈ 𝒰: Δ(u) > 2η", well_separated(network), gap, 2.0 * network.sharpness)
     least = float(np.linalg.eigvalsh(feature_gram(network))[0])
     statement = "the least eigenvalue of the Hessian in the weights is at least"
-    return Certificate(
-        "two_timescale/prop-1", (inside,), (Promise(statement, gap / 8.0, least, least >= gap / 8.0),)
-    )
+    return Certificate("two_timescale/prop-1", (inside,), (Promise.that(statement, least, ">=", gap / 8.0),))
 
 
 def class_of(network: StepNetwork, target: PiecewiseConstant) -> StepClass:
@@ -106,28 +102,14 @@ def recovery_distance(network: StepNetwork, known: StepClass) -> float:
     return float(2.0**6.5 * np.sqrt((network.width + 1) * network.sharpness) * known.bound / known.jump)
 
 
-def _lemma_distance(delta: float, width: int) -> float:
-    """Return Lemma 10's D = δ/(6(m+1)²)."""
-    return delta / (6.0 * (width + 1) ** 2)
-
-
-def _largest_distance(found: Goodness) -> float:
-    """Return the largest D for which positions are D-good, 0 if a piece has fewer than 6."""
-    return min(found.separation, found.asymmetry) if found.fewest >= 6 else 0.0
-
-
 def good(found: Goodness, distance: float) -> tuple[Hypothesis, ...]:
     """Return the three conditions of Def. 2 for a given D."""
     far, lopsided = found.separation, found.asymmetry
+    off = missing(distance, lopsided)
     return (
-        Hypothesis("at least 6 positions on every piece of the target", found.fewest >= 6, found.fewest, 6),
-        Hypothesis(f"Δ(u) ≥ D{missing(distance, far)}", far >= distance, far, distance),
-        Hypothesis(
-            f"|u_R + u_L − 2v| ≥ D at every jump{missing(distance, lopsided)}",
-            lopsided >= distance,
-            lopsided,
-            distance,
-        ),
+        Hypothesis.that("at least 6 positions on every piece of the target", found.fewest, ">=", 6),
+        Hypothesis.that(f"Δ(u) ≥ D{missing(distance, far)}", far, ">=", distance),
+        Hypothesis.that(f"|u_R + u_L − 2v| ≥ D at every jump{off}", lopsided, ">=", distance),
     )
 
 
@@ -135,7 +117,7 @@ def wide(width: int, known: StepClass, delta: float) -> Hypothesis:
     """Return the hypothesis (2) that a network is wide enough."""
     needed = known.neurons(delta)
     name = f"enough neurons, (2){missing(needed, width)}"
-    return Hypothesis(name, width >= needed, width, needed)
+    return Hypothesis.that(name, width, ">=", needed)
 
 
 def missing(larger: float, smaller: float) -> str:
@@ -145,9 +127,6 @@ def missing(larger: float, smaller: float) -> str:
     return f" (missed by a factor of {larger / smaller:.3g})" if smaller > 0 else " (missed: it is zero)"
 
 
-C_1, C_2, C = 2.0**-21, 2.0**-36, 2.0**-19
-
-
 def prop_3(
     network: StepNetwork, target: PiecewiseConstant, trajectory: Trajectory | None = None
 ) -> Certificate:
@@ -155,7 +134,8 @@ def prop_3(
     known = class_of(network, target)
     found = goodness(network, target)
     wanted, until = recovery_distance(network, known), known.slow_time
-    far = None if trajectory is None else _farthest(_at(trajectory, until), target)
+    then = None if trajectory is None else _at(trajectory, until)
+    far = None if then is None else float(jump_distances(then, target).max())
     sharp = Hypothesis("η > 0: at η = 0 no neuron is closer than η", network.sharpness > 0)
     kept = None if far is None or not sharp.holds else far < network.sharpness
     promises = (
@@ -179,7 +159,7 @@ def prop_4(
     at the start, where hypotheses on the way can only be seen to fail. The bound is checked at every
     recorded time; the promise names the time at which it is tightest.
     """
-    epsilon, speed = _epsilon(epsilon), positive(speed, "speed")
+    epsilon, speed = _clock(trajectory, epsilon, speed)
     known, m = class_of(network, target), network.width
     networks = [(0.0, network)] if trajectory is None else _recorded(trajectory, speed)
     distance = 2.0 * min(separation(now) for _, now in networks)
@@ -187,18 +167,19 @@ def prop_4(
     allowed = 2.0**-16 * distance**2 / known.bound**2 / (m + 1) ** 2.5
     silent = float(np.abs(network.outer).max() + np.abs(network.offset))
     hypotheses: tuple[Hypothesis, ...] = (
-        Hypothesis("the weights start at zero", silent == 0, silent, 0.0),
-        Hypothesis("at least 2 positions on every piece, always", fewest >= 2, fewest, 2),
-        Hypothesis("D ≥ 32η", distance >= 32 * network.sharpness, distance, 32 * network.sharpness),
+        Hypothesis.that("the weights start at zero", silent, "<=", 0.0),
+        Hypothesis.that("at least 2 positions on every piece, always", fewest, ">=", 2),
+        Hypothesis.that("D ≥ 32η", distance, ">=", 32 * network.sharpness),
         _at_most("ε", epsilon, allowed),
     )
     if trajectory is None:
-        hypotheses = (hypotheses[0], *(_not_yet_failed(one) for one in hypotheses[1:]))
+        # Of the whole way only the start was seen: what holds there is open.
+        hypotheses = (hypotheses[0], *(replace(one, holds=one.holds and None) for one in hypotheses[1:]))
     statement = "‖a − a*‖ is at most (where the bound is tightest)"
     if epsilon is None or trajectory is None:
         return Certificate("two_timescale/prop-4", hypotheses, (Promise(statement),))
     bound, observed = _tightest(networks, target, known, distance, epsilon)
-    promise = Promise(statement, bound, observed, observed <= bound)
+    promise = Promise.that(statement, observed, "<=", bound)
     return Certificate("two_timescale/prop-4", hypotheses, (promise,))
 
 
@@ -214,10 +195,10 @@ def theorem_1(
 ) -> Certificate:
     """Certify recovery by the gradient flow (1): ∫|f* − f|² ≤ ξ at T = 6/(ε(Δf)²), with probability 1 − δ.
 
-    epsilon, speed: of the run, whose time t is speed·t in (1); delta, error: δ and ξ of the theorem.
-    Positions are taken to be drawn uniformly.
+    epsilon, speed: of the run (if it does not say), whose time t is speed·t in (1); delta, error: δ and ξ of
+    the theorem. Positions are taken to be drawn uniformly.
     """
-    epsilon, speed = _epsilon(epsilon), positive(speed, "speed")
+    epsilon, speed = _clock(trajectory, epsilon, speed)
     known, m, delta = class_of(network, target), network.width, checked_delta(delta)
     xi, size = positive(error, "error"), (network.width + 1.0)
     q_1 = C_1 / (known.bound**2 * size) * min(delta**2 * known.jump**2 / size**4, xi)
@@ -225,7 +206,7 @@ def theorem_1(
     silent = float(np.abs(network.outer).max() + np.abs(network.offset))
     hypotheses = (
         wide(m, known, delta),
-        Hypothesis("the weights start at zero", silent == 0, silent, 0.0),
+        Hypothesis.that("the weights start at zero", silent, "<=", 0.0),
         _at_most("η", network.sharpness, q_1),
         _at_most("ε", epsilon, q_2),
     )
@@ -251,13 +232,11 @@ def theorem_2(
     return Certificate("two_timescale/theorem-2", hypotheses, promise)
 
 
-def _epsilon(epsilon: float | None) -> float | None:
-    return None if epsilon is None else positive(epsilon, "epsilon")
-
-
-def _not_yet_failed(hypothesis: Hypothesis) -> Hypothesis:
-    """Return a hypothesis on a whole way of which only the start was seen: it has failed, or is open."""
-    return replace(hypothesis, holds=False if hypothesis.holds is False else None)
+def _clock(trajectory: Trajectory | None, epsilon: float | None, speed: float) -> tuple[float | None, float]:
+    """Return ε and the speed of a run, as it says or as given."""
+    epsilon = agreed(trajectory, "epsilon", epsilon, None)
+    speed = positive(agreed(trajectory, "speed", speed, 1.0), "speed")
+    return None if epsilon is None else positive(epsilon, "epsilon"), speed
 
 
 def _at_most(symbol: str, value: float | None, bound: float) -> Hypothesis:
@@ -265,35 +244,24 @@ def _at_most(symbol: str, value: float | None, bound: float) -> Hypothesis:
     if value is None:
         return Hypothesis(f"{symbol} is small enough", None, None, bound)
     name = f"{symbol} is small enough{missing(value, bound)}"
-    return Hypothesis(name, value <= bound, value, bound)
+    return Hypothesis.that(name, value, "<=", bound)
 
 
 def _recorded(trajectory: Trajectory, speed: float = 1.0) -> list[tuple[float, StepNetwork]]:
     """Return the recorded networks with their times in the clock of (1)."""
-    found = []
-    for time in trajectory.path.times:
-        network = trajectory(float(time))
-        if not isinstance(network, StepNetwork):
-            raise InvalidInputError(f"trajectory: must be of a StepNetwork, got {type(network).__name__}")
-        found.append((float(time) * speed, network))
-    return found
+    return [(time * speed, _steps(trajectory(time))) for time in trajectory.path.times.tolist()]
 
 
-def _at(trajectory: Trajectory, time: float) -> StepNetwork | None:
-    """Return the network at a time, None if the trajectory ends before."""
-    if time > trajectory.path.times[-1] * (1 + 1e-12):
-        return None
-    network = trajectory(min(time, float(trajectory.path.times[-1])))
+def _steps(network: Network) -> StepNetwork:
     if not isinstance(network, StepNetwork):
         raise InvalidInputError(f"trajectory: must be of a StepNetwork, got {type(network).__name__}")
     return network
 
 
-def _farthest(network: StepNetwork | None, target: PiecewiseConstant) -> float | None:
-    """Return the largest distance of a jump to its nearest neuron."""
-    if network is None:
-        return None
-    return float(jump_distances(network, target).max())
+def _at(trajectory: Trajectory, time: float) -> StepNetwork | None:
+    """Return the network at a time, None if the trajectory ends before."""
+    last = float(trajectory.path.times[-1])
+    return _steps(trajectory(min(time, last))) if time <= last * (1 + 1e-12) else None
 
 
 def _time_in_domain(trajectory: Trajectory | None, until: float) -> tuple[float | None, bool | None]:
@@ -330,29 +298,17 @@ def _tightest(
 
 
 def _recovery(
-    trajectory: Trajectory | None,
-    until: float | None,
-    target: PiecewiseConstant,
-    error: float,
-    speed: float,
+    trajectory: Trajectory | None, until: float | None, target: PiecewiseConstant, error: float, speed: float
 ) -> tuple[Promise, Promise]:
     """Return the promise of recovery at a time, and what a trajectory shows at that time."""
     network = None if trajectory is None or until is None else _at(trajectory, until / speed)
     observed = None if network is None else 2.0 * step_loss(network, target)
-    kept = None if observed is None else observed <= error
+    end = None if trajectory is None or until is None else float(trajectory.path.times[-1]) * speed
+    arrived = True if end is not None and until is not None and end >= until * (1 - 1e-12) else None
     return (
-        Promise("the solution is defined at least until", until, *_defined(trajectory, until, speed)),
-        Promise("then ∫|f* − f|² is at most", error, observed, kept),
+        Promise("the solution is defined at least until", until, end, arrived),
+        Promise.that("then ∫|f* − f|² is at most", observed, "<=", error),
     )
-
-
-def _defined(
-    trajectory: Trajectory | None, until: float | None, speed: float
-) -> tuple[float | None, bool | None]:
-    if trajectory is None or until is None:
-        return None, None
-    end = float(trajectory.path.times[-1]) * speed
-    return end, True if end >= until * (1 - 1e-12) else None
 
 
 WORDS = (

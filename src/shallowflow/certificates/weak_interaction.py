@@ -1,54 +1,50 @@
-"""Certificates of [weak_interaction], Dana, Bach & Pillaud-Vivien 2025: Thm 1, Cor. 1, Prop. 1.
+"""Certificates of [weak_interaction], Dana, Bach & Pillaud-Vivien 2025: are data fitted? Thm 1 and Cor. 1.
 
-For Prop. 2, Thm 2 see `weak_interaction_groups`, for Prop. 3 `weak_interaction_collapse`. Every function
-takes a `ReLUNetwork` (the start; None: only what concerns the data is decided), the data, and maybe a
-trajectory of the flow at some `speed` (a descent has speed 1). Where print and proof differ:
+How fast they are is in `weak_interaction_rates`: Props 1 to 3 and Thm 2. Every function takes a `ReLUNetwork`
+(the start; None: only what concerns the data is decided), the data, and maybe a trajectory of the flow at
+some `speed` (asked for if the trajectory does not say it; a descent has speed 1). A network with output
+factor s is the paper's network (factor 1/m) with parameters √(sm)·θ; along a flow at speed v the paper's time
+is s·v·t.
 
-- Thm 1: its C lacks the factor 2 − √2 of (30); (26) uses ‖r(0)‖ ≤ √n C_y^+, which no assumption says, so
-  ν‖r(0)‖ < C_x^−² C_y^−, what the step needs, is a hypothesis of its own here. The rule m ≥ 4 ln(n/ε) is only
-  there for the event 𝓘; for a given network 𝓘 itself is looked at.
-- Prop. 1: (49) takes ‖w_j‖ for its part on active inputs; with the rest, which does not move,
-  C₂ = 2C_x^+² (1/m)Σ_j (a_j² + ‖w_j‖²)(0), and C₁ = 4C_x^+² C_y^+ π/(√6 C_x^−).
-
-The verdict of [weak_interaction] on a data set: do its inputs interact weakly enough to be fitted?
+Where print and proof differ in Thm 1: its C lacks the factor 2 − √2 of (30); (26) uses ‖r(0)‖ ≤ √n C_y^+,
+which no assumption says, so ν‖r(0)‖ < C_x^−² C_y^−, what the step needs, is a hypothesis of its own here. The
+rule m ≥ 4 ln(n/ε) is only there for the event 𝓘; for a given network 𝓘 itself is looked at.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
-from shallowflow.arrays import count, positive, probability
+from shallowflow.arrays import Bools, Floats, count, positive, probability
 from shallowflow.certificates.certificate import Certificate, Hypothesis, Promise, Question, Verdict
-from shallowflow.certificates.curvature_watch import (
-    Moment,
-    assumption_1,
-    checked_start,
-    event,
-    moments,
-    relu,
-    vanishing_loss,
-)
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.trajectory import Trajectory
-from shallowflow.landscape.weak_interaction.first_activation import extinction_time, lemma_5_widths
+from shallowflow.landscape.geometry.activity import activity, check_relu, check_relu_problem
+from shallowflow.landscape.weak_interaction.first_activation import correctly_activated, lemma_5_widths
 from shallowflow.landscape.weak_interaction.interactions import (
     Interaction,
     dimension_needed,
     interaction,
+    local_pl,
     ratio_of,
 )
 from shallowflow.models.initialize import asymmetric
 from shallowflow.models.networks import ReLUNetwork
+from shallowflow.readings.settings import agreed
 
 ROUNDING = 1e-9
-ORTHOGONAL = 1e-12
-"""Share of the largest ‖x‖² below which ν counts as zero."""
 WEAK = "Assumption 2: the inputs interact weakly, ‖XᵀX − D_X‖ < C_x^−² C_y^−/(√n C_y^+)"
 NONZERO = "no input and no label is zero: the smallest"
 SMALL_START = "(26): ν‖r(0)‖ < C_x^−² C_y^−: the residuals of the start are not too large"
 """Names of hypotheses of Theorem 1, by which the verdict finds them."""
+EPSILON = 0.05
+"""Probability with which a start may fail to have a neuron for every sample (Lemma 5), or the inputs to
+interact too much (Lemma 3)."""
+MOST_TIMES = 200
+"""At most so many recorded times are looked at."""
 
 
 def theorem_1(
@@ -72,8 +68,10 @@ def theorem_1(
     speed, accuracy = positive(speed, "speed"), positive(accuracy, "accuracy")
     width = None if width is None else count(width, "width")
     epsilon = probability(epsilon, "epsilon")
+    least = min(found.smallest_input, found.smallest_label)
     hypotheses = [
-        *_data_hypotheses(found),
+        Hypothesis(WEAK, found.holds, found.norm, found.bound),
+        Hypothesis.that(NONZERO, least, ">", 0),
         assumption_1(start),
         event(start, dataset)
         if start is not None or width is None
@@ -83,25 +81,14 @@ def theorem_1(
     ]
     rate = (2 - np.sqrt(2)) * found.smallest_input**2 * found.smallest_label
     rate /= dataset.size * found.largest_input
-    promises = (
-        vanishing_loss(trajectory, accuracy),
-        *_rate_promises(trajectory, dataset, rate, speed),
-    )
+    promises = (vanishing_loss(trajectory, accuracy), *_rate_promises(trajectory, dataset, rate, speed))
     return Certificate("weak_interaction/theorem-1", tuple(hypotheses), promises)
-
-
-def _data_hypotheses(found: Interaction) -> list[Hypothesis]:
-    least = min(found.smallest_input, found.smallest_label)
-    return [
-        Hypothesis(WEAK, found.holds, found.norm, found.bound),
-        Hypothesis(NONZERO, least > 0, least, 0),
-    ]
 
 
 def _wide_enough(width: int, dataset: Dataset, epsilon: float) -> Hypothesis:
     needed = lemma_5_widths(dataset.size, epsilon)[1]
     name = f"Lemma 5: m ≥ 4 ln(n/ε) neurons, for the event 𝓘 with probability {1 - epsilon:g}"
-    return Hypothesis(name, width >= needed, width, needed)
+    return Hypothesis.that(name, width, ">=", needed)
 
 
 def _small_start(start: ReLUNetwork | None, dataset: Dataset, found: Interaction) -> Hypothesis:
@@ -109,12 +96,7 @@ def _small_start(start: ReLUNetwork | None, dataset: Dataset, found: Interaction
     if start is None:
         return Hypothesis(SMALL_START, found.norm == 0 or None, None, bound)
     residual = float(np.linalg.norm(dataset.targets - start.predict(dataset.inputs)))
-    return Hypothesis(SMALL_START, found.norm * residual < bound, found.norm * residual, bound)
-
-
-def _unfitted(moment: Moment, dataset: Dataset) -> float:
-    """Return min_i |1 − r_i/y_i| = min_i |h_i/y_i|."""
-    return float(np.min(np.abs(moment.predictions / dataset.targets)))
+    return Hypothesis.that(SMALL_START, found.norm * residual, "<", bound)
 
 
 def _rate_promises(
@@ -128,11 +110,10 @@ def _rate_promises(
         return Promise(ratio, 1), Promise(mean, rate), Promise(active, 0)
     smallest, lost, last = np.inf, 0, 0.0
     for moment in moments(trajectory, dataset, speed):
-        lower = rate * _unfitted(moment, dataset)
+        lower = rate * float(np.min(np.abs(moment.predictions / dataset.targets)))
         if moment.curvature is not None and lower > 0:
             smallest = min(smallest, moment.curvature / lower)
-        z = moment.network.preactivations(dataset.inputs)
-        lost = max(lost, int(np.sum(~np.any(z > 0, axis=0))))
+        lost = max(lost, int(np.sum(~np.any(moment.active, axis=0))))
         last = moment.time
     average = None
     if last > 0 and trajectory.losses[-1] > 0:
@@ -141,7 +122,7 @@ def _rate_promises(
     return (
         Promise(ratio, 1, seen, None if seen is None else seen >= 1 - ROUNDING),
         Promise(mean, rate, average, True if average is not None and average >= rate else None),
-        Promise(active, 0, lost, lost == 0),
+        Promise.that(active, lost, "<=", 0),
     )
 
 
@@ -180,106 +161,107 @@ def corollary_1(
             dimension,
             needed,
         ),
-        Hypothesis("m ≥ 8 ln(n/ε)", None if wide is None else wide >= width, wide, width),
+        Hypothesis.that("m ≥ 8 ln(n/ε)", wide, ">=", width),
         assumption_1(start),
         relu(start),
     )
+    active = event(start, dataset)
     promises = (
         Promise("Assumption 2 holds: ‖XᵀX − D_X‖ stays below", found.bound, found.norm, found.holds),
-        _event_promise(start, dataset),
+        Promise(active.name, 0, active.value, active.holds),
         vanishing_loss(trajectory, positive(accuracy, "accuracy")),
     )
     return Certificate("weak_interaction/corollary-1", hypotheses, promises)
 
 
-def _event_promise(start: ReLUNetwork | None, dataset: Dataset) -> Promise:
-    found = event(start, dataset)
-    return Promise(found.name, 0, found.value, found.holds)
+def in_paper_units(network: ReLUNetwork) -> ReLUNetwork:
+    """Return the same function with output factor 1/m."""
+    factor = np.sqrt(network.scale * network.width)
+    return ReLUNetwork(
+        factor * network.inner, factor * network.outer, slope=network.slope, scale=1.0 / network.width
+    )
 
 
-def prop_1(
-    network: ReLUNetwork | None,
-    dataset: Dataset,
-    trajectory: Trajectory | None = None,
-    *,
-    speed: float = 1.0,
-    accuracy: float = 1e-6,
-) -> Certificate:
-    """Certify μ(t) ≤ C₁√(m/n) max_i |1 − r_i/y_i| + C₂/n after extinction, on orthogonal inputs.
+def checked_start(network: ReLUNetwork | None, dataset: Dataset) -> ReLUNetwork | None:
+    """Return the network in the paper's units after checking that it fits the data."""
+    if network is None:
+        return None
+    check_relu_problem(network, dataset)
+    return in_paper_units(network)
 
-    "d large enough" means that |h(x_i)| ≤ |y_i|/2 until the extinction time of Lemma 7; it is read off the
-    trajectory, if there is one.
+
+@dataclass(frozen=True)
+class Moment:
+    """A recorded time in the paper's clock: the network, which neurons are active, its predictions, and μ.
+
+    active: (m, n); curvature: None where the network fits exactly.
     """
-    start = checked_start(network, dataset)
-    found = interaction(dataset)
-    seen = () if trajectory is None else tuple(moments(trajectory, dataset, speed))
-    end = None if start is None else extinction_time(start, dataset)
-    zero = ORTHOGONAL * found.largest_input**2
-    hypotheses = (
-        Hypothesis("the inputs are orthogonal: ‖XᵀX − D_X‖", found.norm <= zero, found.norm, zero),
-        assumption_1(start),
-        event(start, dataset),
-        _unmoved(start, dataset, end, seen),
-        relu(start),
-    )
-    late = [moment for moment in seen if end is not None and moment.time >= end]
-    wrong = max((_wrongly_active(moment, dataset) for moment in late), default=None)
-    statement = "after the extinction time no neuron is active on a label of the other sign: pairs"
-    promises = (
-        Promise("the extinction time of Lemma 7 (paper's clock)", end),
-        Promise(statement, 0, wrong, None if wrong is None else wrong == 0),
-        _upper_promise(start, dataset, found, late),
-        vanishing_loss(trajectory, positive(accuracy, "accuracy")),
-    )
-    return Certificate("weak_interaction/prop-1", hypotheses, promises)
+
+    time: float
+    network: ReLUNetwork
+    active: Bools
+    predictions: Floats
+    curvature: float | None
 
 
-def _unmoved(
-    start: ReLUNetwork | None, dataset: Dataset, end: float | None, seen: tuple[Moment, ...]
-) -> Hypothesis:
-    name = "d is large enough: until the extinction time |h(x_i)/y_i| stays below"
-    if start is None or end is None or np.any(dataset.targets == 0):
-        return Hypothesis(name, None, None, 0.5)
-    outputs = [start.predict(dataset.inputs), *(m.predictions for m in seen if m.time <= end)]
-    largest = max(float(np.max(np.abs(output / dataset.targets))) for output in outputs)
-    if largest > 0.5:
-        return Hypothesis(name, False, largest, 0.5)
-    watched = bool(seen) and seen[-1].time >= end
-    return Hypothesis(name, True if watched else None, largest, 0.5)
+def moments(trajectory: Trajectory, dataset: Dataset, speed: float) -> Iterator[Moment]:
+    """Yield what was recorded, at evenly chosen times; speed: of the flow, if the run does not say."""
+    speed = positive(agreed(trajectory, "speed", speed, 1.0), "speed")
+    times = trajectory.path.times
+    chosen = np.unique(np.linspace(0, len(times) - 1, min(len(times), MOST_TIMES)).astype(int))
+    for time in times[chosen]:
+        now = check_relu(trajectory(float(time)), "trajectory")
+        network = in_paper_units(now)
+        predictions = network.predict(dataset.inputs)
+        exact = np.array_equal(predictions, dataset.targets)
+        resting = trajectory.resting(float(time))
+        yield Moment(
+            float(time) * now.scale * speed,
+            network,
+            activity(network, dataset.inputs, resting=resting) > 0,
+            predictions,
+            None if exact else local_pl(network, dataset, resting=resting),
+        )
 
 
-def _wrongly_active(moment: Moment, dataset: Dataset) -> int:
-    z = moment.network.preactivations(dataset.inputs)
-    return int(np.sum((z > 0) & (moment.network.outer[:, None] * dataset.targets < 0)))
+def assumption_1(network: ReLUNetwork | None) -> Hypothesis:
+    """Return |a_j| ≥ ‖w_j‖ for all neurons, with the smallest difference."""
+    name = "Assumption 1: |a_j| ≥ ‖w_j‖ for every neuron: the smallest difference"
+    if network is None:
+        return Hypothesis(name, None, None, 0)
+    margin = float(np.min(np.abs(network.outer) - np.linalg.norm(network.inner, axis=1)))
+    size = float(np.max(np.abs(network.outer)))
+    return Hypothesis(name, margin >= -1e-12 * size, margin, 0)
 
 
-def _upper_promise(
-    start: ReLUNetwork | None, dataset: Dataset, found: Interaction, late: list[Moment]
-) -> Promise:
-    """Return (8) with its constants: the largest quotient of μ and its bound after extinction."""
-    statement = "(8): μ(t) is at most C₁√(m/n) max_i |1 − r_i/y_i| + C₂/n: the largest quotient is at most"
-    if start is None or not late or min(found.smallest_input, found.smallest_label) == 0:
-        return Promise(statement, 1)
-    c2 = 2 * found.largest_input**2 * float(np.mean(start.outer**2 + np.sum(start.inner**2, axis=1)))
-    c1 = 4 * found.largest_input**2 / found.smallest_input * np.pi / np.sqrt(6) * found.largest_label
-    worst = 0.0
-    for moment in late:
-        if moment.curvature is not None:
-            fitted = float(np.max(np.abs(moment.predictions / dataset.targets)))
-            bound = c1 * np.sqrt(start.width / dataset.size) * fitted + c2 / dataset.size
-            worst = max(worst, moment.curvature / bound)
-    return Promise(statement, 1, worst, worst <= 1 + ROUNDING)
+def event(network: ReLUNetwork | None, dataset: Dataset) -> Hypothesis:
+    """Return the event 𝓘 of Lemma 5, with the number of samples that lack a neuron of their sign."""
+    name = "the event 𝓘: samples without an active neuron of their sign"
+    if network is None:
+        return Hypothesis(name, None, None, 0)
+    missing = int(np.sum(~correctly_activated(network, dataset)))
+    return Hypothesis.that(name, missing, "<=", 0)
 
 
-EPSILON = 0.05
-"""Probability with which a start may fail to have a neuron for every sample (Lemma 5), or the inputs to
-interact too much (Lemma 3)."""
+def relu(network: ReLUNetwork | None) -> Hypothesis:
+    """Return that the activation is the ReLU."""
+    slope = None if network is None else network.slope
+    return Hypothesis("the activation is the ReLU: its leaky slope", slope is None or slope == 0, slope, 0)
+
+
+def vanishing_loss(trajectory: Trajectory | None, accuracy: float) -> Promise:
+    """Return the promise L → 0: kept if the loss fell to `accuracy` of its start, else not decided."""
+    statement = "the loss tends to 0: its last value, relative to the first, to"
+    if trajectory is None:
+        return Promise(statement, 0)
+    ratio = float(trajectory.losses[-1] / trajectory.losses[0]) if trajectory.losses[0] > 0 else 0.0
+    return Promise(statement, 0, ratio, True if ratio <= accuracy else None)
 
 
 def verdict(question: Question) -> Verdict:
     """Return whether Thm 1 applies, with its margin, or which hypothesis fails and by how much.
 
-    A network of the width in mind is drawn as in App. B, and the certificate is about it; whether it meets
+    A network of the given width is drawn as in App. B, and the certificate is about it; whether it meets
     what a start must meet is said too. Antipodal inputs are left out of the interaction (App. C.2).
 
     Examples
@@ -301,11 +283,13 @@ def verdict(question: Question) -> Verdict:
     if fails:
         words = f"Theorem 1 does not apply: {'; '.join(fails)}."
     else:
+        missed = "; ".join(str(one) for one in certificate.hypotheses if not one.holds)
+        drawn = f"does not: {missed}" if missed else "meets what a start must meet"
         words = (
             f"Theorem 1 applies, margin {weak.bound - weak.value:.4g}: the inputs interact with strength "
             f"{weak.value:.4g} of at most {weak.bound:.4g}; a network of {width} neurons (Lemma 5 asks for "
             f"{np.ceil(needed):.0f}) with |a_j| ≥ ‖w_j‖ fits the data with probability at least "
-            f"{1 - EPSILON:g}. {_start_sentence(certificate)}"
+            f"{1 - EPSILON:g}. The start drawn here {drawn}."
         )
     numbers = {"ν": weak.value, "ν allowed": weak.bound, "neurons asked for": needed}
     return Verdict("weak_interaction", not fails, (words,), numbers, certificates=(certificate,))
@@ -338,13 +322,5 @@ def _dimension_words(dataset: Dataset) -> str:
     dimension = dimension_needed(dataset.size, ratio, EPSILON)
     if dimension is None:
         return "the labels differ by so much that no dimension would do"
-    told = str(dimension) if dimension < 10**9 else f"about 10^{len(str(dimension)) - 1}"
-    return f"Gaussian inputs of this number need dimension {told}"
-
-
-def _start_sentence(certificate: Certificate) -> str:
-    """Say whether the drawn start meets its hypotheses."""
-    missed = [str(hypothesis) for hypothesis in certificate.hypotheses if not hypothesis.holds]
-    if missed:
-        return f"The start drawn here does not: {'; '.join(missed)}."
-    return "The start drawn here meets what a start must meet."
+    needed = str(dimension) if dimension < 10**9 else f"about 10^{len(str(dimension)) - 1}"
+    return f"Gaussian inputs of this number need dimension {needed}"

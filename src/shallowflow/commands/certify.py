@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
 
 from shallowflow.arrays import count, one_of, positive
-from shallowflow.commands.data_argument import read_data
+from shallowflow.commands.arguments import json_option, print_json, read_data
 
 
 @click.command()
 @click.argument("data")
 @click.option("--paper", metavar="NAME", help="Ask one paper only, by its word.")
-@click.option("--width", type=int, default=100, show_default=True, help="Neurons of the start in mind.")
+@click.option("--width", type=int, default=100, show_default=True, help="Neurons of the planned start.")
 @click.option("--init", default="balanced", show_default=True, help="balanced, dominated or gaussian.")
 @click.option("--init-scale", type=float, default=1e-3, show_default=True, help="Scale λ of that start.")
 @click.option(
@@ -22,7 +21,7 @@ from shallowflow.commands.data_argument import read_data
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of data and start.")
 @click.option("--details", is_flag=True, help="Print every hypothesis and promise.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option
 def certify(
     data: str, paper: str | None, bias: bool | None, details: bool, as_json: bool, **options: Any
 ) -> None:
@@ -43,8 +42,8 @@ def certify(
       shallowflow certify sphere:size=8,dimension=3 --paper early_alignment --json
     """
     from shallowflow.certificates import VERDICTS, Question
-    from shallowflow.reporting.tables import verdict_json, verdict_lines
-    from shallowflow.reporting.terminal import output, progress_bar
+    from shallowflow.reporting.summary import verdict_summary
+    from shallowflow.reporting.terminal import output, progress_bar, verdict_lines
 
     papers = [one_of(paper, "--paper", VERDICTS)] if paper else list(VERDICTS)
     count(options["width"], "width")
@@ -61,8 +60,7 @@ def certify(
             show(start, word)
             verdicts.append(VERDICTS[word](Question(dataset, progress=searching, **options)))
     if as_json:
-        told = verdict_json(verdicts, dataset)
-        click.echo(json.dumps(told, ensure_ascii=False, indent=2, allow_nan=False))
+        print_json(verdict_summary(verdicts, dataset))
         return
     console = output()
     for entry in verdict_lines(verdicts, dataset, details=details):

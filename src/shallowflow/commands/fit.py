@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import click
 
 from shallowflow.arrays import count, shown
+from shallowflow.commands.arguments import check_file, json_option, print_json
 from shallowflow.data.dataset import Dataset
 from shallowflow.errors import InvalidInputError
 
@@ -26,7 +26,7 @@ SELECTIONS = ("cv", "bic")
 @click.option("--selection", type=click.Choice(SELECTIONS), default="cv", show_default=True, help="For auto.")
 @click.option("--out", metavar="FILE", help="Write the pieces; FILE ends in .csv or .json.")
 @click.option("--plot", metavar="FILE", help="Draw data and fit; FILE ends in .png or .svg.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option
 def fit(data: str, knots: str, out: str | None, plot: str | None, as_json: bool, **options: Any) -> None:
     """Fit a continuous function of straight pieces to DATA, its knots placed by search.
 
@@ -40,18 +40,15 @@ def fit(data: str, knots: str, out: str | None, plot: str | None, as_json: bool,
       shallowflow fit my_data.csv --knots 20 --plot fit.png --out pieces.csv
       shallowflow fit my_data.csv --knots 5 --left zero --search anls --json
     """
-    from shallowflow.reporting.pages.report import check_file
-
-    check_file(out, "--out", (".csv", ".json"))
-    check_file(plot, "--plot", (".png", ".svg"))
+    check_file(out, "--out", ".csv", ".json")
+    check_file(plot, "--plot", ".png", ".svg")
     n_knots = _number_of_knots(knots)
     dataset = Dataset.from_csv(data)
     if dataset.dimension != 1:
         raise InvalidInputError(f"DATA: must have two columns (x, y), got {dataset.dimension + 1}")
     from shallowflow.estimators import ANLSRegressor
-    from shallowflow.reporting.figures.runs import write_fit_figure
-    from shallowflow.reporting.tables import fit_summary, fit_text, pieces_table, write_pieces
-    from shallowflow.reporting.terminal import output, progress_bar
+    from shallowflow.reporting.summary import fit_summary, write_pieces
+    from shallowflow.reporting.terminal import fit_text, output, pieces_table, progress_bar
 
     start = time.perf_counter()
     with progress_bar(f"fitting {dataset.name or data}") as show:
@@ -61,10 +58,13 @@ def fit(data: str, knots: str, out: str | None, plot: str | None, as_json: bool,
     if out:
         write_pieces(model.pieces_, Path(out))
     if plot:
-        write_fit_figure(model.pieces_, dataset, Path(plot))
+        from shallowflow.reporting.figures.renderer import write_figure
+        from shallowflow.reporting.figures.runs import fit_figure
+
+        write_figure(fit_figure(model.pieces_, dataset), Path(plot))
     result |= {"out": out, "plot": plot}
     if as_json:
-        click.echo(json.dumps(result, ensure_ascii=False, indent=2, allow_nan=False))
+        print_json(result)
         return
     output().print(pieces_table(model.pieces_))
     click.echo(fit_text(result))

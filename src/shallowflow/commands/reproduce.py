@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import click
 
 from shallowflow.arrays import shown
+from shallowflow.commands.arguments import print_json
 from shallowflow.errors import InvalidInputError, did_you_mean
 from shallowflow.experiments import DEMO, EXPERIMENTS, Experiment, Reproduction
 from shallowflow.experiments.batch import recall, reproduce_here, reproduce_together, study_of, unfinished
@@ -63,8 +63,8 @@ def reproduce(
     if jobs is not None and dask not in (None, LOCAL):
         raise InvalidInputError(f"--jobs: has no meaning with a Dask scheduler elsewhere, got {jobs}")
     executor: Executor = Processes(jobs) if dask is None else Cluster(dask, jobs)
-    from shallowflow.reporting.pages.report import prepare_directory, write_report
-    from shallowflow.reporting.pages.summary import summary
+    from shallowflow.reporting.report import prepare_directory, write_report
+    from shallowflow.reporting.summary import summary
 
     prepare_directory(out, "--out")
     with Store(Path(out) / "store") as store:
@@ -85,9 +85,9 @@ def reproduce(
     failed = [one for one in done if one.error]
     result = {**summary(done), "report": str(page)}
     if as_json:
-        click.echo(json.dumps(result, ensure_ascii=False, indent=2, allow_nan=False))
+        print_json(result)
     else:
-        _tell(done, len(experiments) - len(missing), result)
+        _print_results(done, len(experiments) - len(missing), str(page))
     ctx.exit(1 if failed else 0)
 
 
@@ -102,8 +102,8 @@ def _run(missing: Sequence[Experiment], scale: str, store: Store, executor: Exec
     if alone or (len(together) == 1 and isinstance(executor, Processes)):
         together = []
     if together:
-        with runs_bar("experiments") as tell:
-            reproduce_together(together, scale, store, executor, tell)
+        with runs_bar("experiments") as show_runs:
+            reproduce_together(together, scale, store, executor, show_runs)
     for experiment in missing:
         if experiment not in together:
             with progress_bar(experiment.name) as show:
@@ -115,9 +115,9 @@ def _recalled(experiments: Sequence[Experiment], scale: str, store: Store) -> li
     return [reproduction for reproduction in found if reproduction is not None]
 
 
-def _tell(done: Sequence[Reproduction], kept: int, result: dict[str, object]) -> None:
+def _print_results(done: Sequence[Reproduction], kept: int, page: str) -> None:
     """Print the claims of every experiment, what went wrong, and where the report is."""
-    from shallowflow.reporting.pages.summary import count_claims
+    from shallowflow.reporting.summary import count_claims
     from shallowflow.reporting.terminal import claims_table, output
 
     for reproduction in done:
@@ -130,24 +130,24 @@ def _tell(done: Sequence[Reproduction], kept: int, result: dict[str, object]) ->
         click.echo(f"{kept} of {len(done)} experiments were finished before; --fresh runs them again")
     held, total = count_claims(done)
     click.echo(f"{held} of {total} claims hold")
-    click.echo(str(result["report"]))
+    click.echo(page)
 
 
 def _agreed(experiments: Sequence[Experiment], scale: str, executor: Executor, yes: bool) -> bool:
     """Say what the experiments will cost here, and ask whether to go on."""
     from shallowflow.experiments.batch import REFERENCE, estimate, speed_test
-    from shallowflow.reporting.tables import costs_text
+    from shallowflow.reporting.terminal import costs_text
 
     slowness = speed_test() / REFERENCE
     costs = {experiment.name: estimate(experiment, scale, slowness) for experiment in experiments}
     elsewhere = isinstance(executor, Cluster) and executor.address != LOCAL
     click.echo(costs_text(costs, None if elsewhere else getattr(executor, "jobs", 1)), err=True)
-    if not yes and not _somebody_there():
-        raise InvalidInputError("--yes: must be given for --scale paper where nobody can be asked")
+    if not yes and not _is_interactive():
+        raise InvalidInputError("--yes: must be given for --scale paper if stdin is not a terminal")
     return yes or click.confirm("Go on?", err=True)
 
 
-def _somebody_there() -> bool:
+def _is_interactive() -> bool:
     return sys.stdin.isatty()
 
 
@@ -157,9 +157,9 @@ def _chosen(names: Sequence[str], demo: bool) -> list[Experiment]:
         raise InvalidInputError(f"NAME: must be left out with --demo, got {shown(names[0])}")
     chosen: dict[str, Experiment] = {}
     for name in (DEMO if demo else names) or EXPERIMENTS:
-        meant = {key: e for key, e in EXPERIMENTS.items() if name in (key, e.paper)}
+        meant = {key: EXPERIMENTS[key] for key in EXPERIMENTS if name in (key, key.partition("/")[0])}
         if not meant:
-            words = dict.fromkeys([*EXPERIMENTS, *(e.paper for e in EXPERIMENTS.values())])
+            words = dict.fromkeys([*EXPERIMENTS, *(key.partition("/")[0] for key in EXPERIMENTS)])
             hint = did_you_mean(name, words) or "; `shallowflow list` shows them all"
             raise InvalidInputError(f"NAME: must be an experiment or a paper, got {shown(name)}{hint}")
         chosen |= meant

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import click
 
+from shallowflow.commands.arguments import check_file, json_option, print_json
 from shallowflow.studies import Store
-from shallowflow.studies.table import WRITERS, table, write_table
+from shallowflow.studies.results import WRITERS, table, write_table
 
 store_argument = click.argument("store", metavar="DIR")
-json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
 
 @click.group()
@@ -41,13 +39,12 @@ def list_(store: str, as_json: bool) -> None:
     Examples:
       shallowflow studies list report/store
     """
-    from shallowflow.reporting.tables import studies_table
-    from shallowflow.reporting.terminal import output
+    from shallowflow.reporting.terminal import output, studies_table
 
     with Store(store, writable=False) as opened:
         listed = opened.studies()
     if as_json:
-        _print_json({"studies": listed})
+        print_json({"studies": listed})
     else:
         output().print(studies_table(listed))
 
@@ -63,15 +60,14 @@ def show(store: str, name: str, as_json: bool) -> None:
     Examples:
       shallowflow studies show results widths
     """
-    from shallowflow.reporting.pages.summary import plain
-    from shallowflow.reporting.tables import runs_table
-    from shallowflow.reporting.terminal import output
+    from shallowflow.reporting.summary import plain
+    from shallowflow.reporting.terminal import output, runs_table
 
     with Store(store, writable=False) as opened:
         columns = table(opened.results(name))
     if as_json:
         rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-        _print_json({"study": name, "runs": plain(rows)})
+        print_json({"study": name, "runs": plain(rows)})
         return
     output().print(runs_table(columns))
     for identity, error in zip(columns["identity"], columns["error"], strict=True):
@@ -91,9 +87,7 @@ def export(store: str, name: str, out: str) -> None:
       shallowflow studies export results widths --out widths.csv
       shallowflow studies export results widths --out widths.parquet
     """
-    from shallowflow.reporting.pages.report import check_file
-
-    check_file(out, "--out", tuple(WRITERS))
+    check_file(out, "--out", *WRITERS)
     with Store(store, writable=False) as opened:
         results = opened.results(name)
     write_table(results, Path(out))
@@ -114,7 +108,3 @@ def remove(store: str, name: str) -> None:
     with Store(store) as opened:
         removed = opened.remove(name)
     click.echo(f"removed {name}: {removed} runs")
-
-
-def _print_json(value: dict[str, Any]) -> None:
-    click.echo(json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False))

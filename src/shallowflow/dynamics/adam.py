@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from shallowflow.arrays import count, one_of, positive, shown, unit_interval
+from shallowflow.arrays import count, positive, shown, unit_interval
 from shallowflow.data.dataset import Dataset
-from shallowflow.dynamics.driver import Engine, Progress, drive, judge_training, plan
-from shallowflow.dynamics.engines.stepping import SteppingEngine, moved_if_finite
-from shallowflow.dynamics.outcome import Event
-from shallowflow.dynamics.problem import check_problem, checked_loss
-from shallowflow.dynamics.record import Record
+from shallowflow.dynamics.choice import chosen_engine
+from shallowflow.dynamics.clock.loop import Progress, run
+from shallowflow.dynamics.clock.paths import flatten
+from shallowflow.dynamics.clock.protocol import Ticking
+from shallowflow.dynamics.clock.setting import Setting
+from shallowflow.dynamics.engines.stepping import Stepping
+from shallowflow.dynamics.problem import Task, check_problem, checked_loss, checked_record
+from shallowflow.dynamics.record import Record, default_record
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.geometry.blocks import sort_data
-from shallowflow.models.loss import Loss, SquareLoss
+from shallowflow.models.loss import Loss
 from shallowflow.models.networks import KnotNetwork, Network, Parameters
-
-ENGINES = ("auto", "dense", "sweep")
 
 
 def adam(
@@ -52,101 +54,91 @@ def adam(
     check_problem(network, dataset)
     loss = checked_loss(loss, dataset)
     step, steps = positive(step, "step"), count(steps, "steps")
-    moments = Moments(betas, damping)
-    one_of(engine, "engine", ENGINES)
-    chosen = plan(network, record, steps, 1.0)
-    runner: Engine
-    if engine != "dense" and isinstance(network, KnotNetwork) and isinstance(loss, SquareLoss):
-        runner = SweepAdam(network, dataset, loss, step, moments)
-    elif engine == "sweep":
-        kinds = f"{type(network).__name__} and {type(loss).__name__}"
-        raise InvalidInputError(f"engine: 'sweep' needs a KnotNetwork and a SquareLoss, got {kinds}")
-    else:
-        runner = DenseAdam(network, dataset, loss, step, moments)
-    return drive(runner, dataset, loss, chosen, judge_training, progress)
+    rates = Rates(betas, damping)
+    task = Task(network, dataset, loss, step=step, steps=steps)
+    make = partial(chosen_engine("adam", engine, task), rates)
+    record = checked_record(record, default_record(flatten(network).size))
+    setting = Setting("adam", None, dataset, loss, step=step)
+    return run(make, record, float(steps), setting=setting, progress=progress)
 
 
-class Moments:
-    """The running means m and v of the gradient and of its square, with their decays."""
+class Rates:
+    """How Adam averages: the decays β₁, β₂, and what is added to √v̂."""
 
     def __init__(self, betas: tuple[float, float] = (0.9, 0.999), damping: float = 1e-8) -> None:
         if not isinstance(betas, tuple) or len(betas) != 2:
             raise InvalidInputError(f"betas: must be a pair (β₁, β₂), got {shown(betas)}")
         self.betas = unit_interval(betas[0], "betas[0]"), unit_interval(betas[1], "betas[1]")
         self.damping = positive(damping, "damping")
-        self.count = 0
+
+
+class Moments:
+    """The running means m and v of the gradient and of its square."""
+
+    def __init__(self, rates: Rates) -> None:
+        self._rates, self._count = rates, 0
         self._means: Parameters = {}
         self._squares: Parameters = {}
 
     def direction(self, gradient: Parameters) -> Parameters:
         """Take in a gradient; return m̂/(√v̂ + damping), to be multiplied by −step."""
-        beta1, beta2 = self.betas
-        self.count += 1
+        beta1, beta2 = self._rates.betas
+        self._count += 1
         directions = {}
         for name, g in gradient.items():
             mean = beta1 * self._means.get(name, 0.0) + (1.0 - beta1) * g
             square = beta2 * self._squares.get(name, 0.0) + (1.0 - beta2) * g * g
             self._means[name], self._squares[name] = mean, square
-            unbiased = square / (1.0 - beta2**self.count)
-            directions[name] = mean / (1.0 - beta1**self.count) / (np.sqrt(unbiased) + self.damping)
+            unbiased = square / (1.0 - beta2**self._count)
+            directions[name] = mean / (1.0 - beta1**self._count) / (np.sqrt(unbiased) + self._rates.damping)
         return directions
 
 
-class DenseAdam(SteppingEngine):
+class DenseAdam(Stepping[Network]):
     """Adam in NumPy, for every network; O(m·n·d) per step."""
 
     name = "dense"
 
-    def __init__(self, network: Network, dataset: Dataset, loss: Loss, step: float, moments: Moments) -> None:
-        super().__init__(network)
-        self._dataset, self._loss = dataset, loss
-        self._step, self._moments = step, moments
+    def __init__(self, task: Task, rates: Rates) -> None:
+        super().__init__(task.network, task.measure, 1.0)
+        self._dataset, self._loss, self._size = task.dataset, task.loss, task.step
+        self._moments = Moments(rates)
 
-    def _next(self, network: Network) -> Network | None:
+    def _step(self) -> None:
         inputs, targets = self._dataset.inputs, self._dataset.targets
-        gradient = network.pullback(inputs, self._loss.slopes(network.predict(inputs), targets))
-        directions = self._moments.direction(gradient)
-        moved = {name: values - self._step * directions[name] for name, values in network.parameters.items()}
-        return moved_if_finite(network, moved)
+        gradient = self._now.pullback(inputs, self._loss.slopes(self._now.predict(inputs), targets))
+        for name, direction in self._moments.direction(gradient).items():
+            self._theta[name] -= self._size * direction
 
 
-class SweepAdam:
+class SweepAdam(Ticking):
     """Adam for a `KnotNetwork` with the square loss, compiled; O(m + n) per step."""
 
     name = "sweep"
 
-    def __init__(
-        self, network: KnotNetwork, dataset: Dataset, loss: SquareLoss, step: float, moments: Moments
-    ) -> None:
-        self._template = network
+    def __init__(self, task: Task, rates: Rates) -> None:
+        super().__init__(1.0)
+        network = task.network
+        assert isinstance(network, KnotNetwork)
+        self._template, self._measure = network, task.measure
         self._theta = np.array([network.knots, network.outer])
         self._moments = np.zeros((2, *self._theta.shape))
-        self._made = 0
-        self._data = sort_data(dataset)[1:]
+        self._data = sort_data(task.dataset)[1:]
         self._line: Any = None
-        self._scale = loss.weight(dataset.size)
-        self._rates = (step, *moments.betas, moments.damping)
+        self._scale, self._rates = task.weight, (task.step, *rates.betas, rates.damping)
 
-    def advance(self, steps: int) -> int:
-        """Make up to `steps` steps; stop at the first that leaves a parameter non-finite."""
+    def _steps(self, count: int) -> int:
         from shallowflow.kernels.knots import sweeps
 
         if self._line is None:
             self._line = sweeps.line_of(self._theta, *self._data)
-        done = sweeps.adam_steps(
-            self._theta, self._moments, self._made, steps, self._line, self._scale, self._rates
-        )
-        self._made += done
-        return done
+        state = self._theta, self._moments
+        return int(sweeps.adam_steps(*state, self.made, count, self._line, self._scale, self._rates))
 
-    def network(self) -> Network:
-        """Return the current network."""
+    def loss(self) -> float:
+        """Return the present loss."""
+        return self._measure(self.network())
+
+    def network(self) -> KnotNetwork:
+        """Return the present network."""
         return self._template.moved({"knots": self._theta[0].copy(), "outer": self._theta[1].copy()})
-
-    def events(self, step: float) -> tuple[Event, ...]:
-        """Adam does not watch for crossings."""
-        return ()
-
-    def statistics(self) -> dict[str, float | int | str]:
-        """Adam counts nothing."""
-        return {}

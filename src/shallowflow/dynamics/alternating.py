@@ -7,22 +7,25 @@ parameters by one step of gradient descent or Adam, and then solves for the oute
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
 from shallowflow.arrays import count, one_of, positive
 from shallowflow.data.dataset import Dataset
-from shallowflow.dynamics.adam import Moments
-from shallowflow.dynamics.driver import Progress, drive, judge_training, plan
-from shallowflow.dynamics.engines.stepping import SteppingEngine, moved_if_finite
+from shallowflow.dynamics.adam import Moments, Rates
+from shallowflow.dynamics.clock.loop import Progress, run
+from shallowflow.dynamics.clock.paths import flatten
+from shallowflow.dynamics.clock.setting import Setting
+from shallowflow.dynamics.engines.stepping import Stepping
 from shallowflow.dynamics.outer_weights import (
     dense_outer,
     distinct_points,
     least_squares_outer,
     minimum_norm_outer,
 )
-from shallowflow.dynamics.problem import check_problem, checked_square_loss
-from shallowflow.dynamics.record import Record
+from shallowflow.dynamics.problem import Task, check_problem, checked_record, checked_square_loss
+from shallowflow.dynamics.record import Record, default_record
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.landscape.geometry.blocks import sort_data
 from shallowflow.models.loss import SquareLoss
@@ -58,39 +61,41 @@ def alternating_least_squares(
     check_problem(network, dataset)
     loss = checked_square_loss(loss, SquareLoss())
     step, steps = positive(step, "step"), count(steps, "steps")
-    moments = Moments() if one_of(inner, "inner", INNER) == "adam" else None
-    chosen = plan(network, record, steps, 1.0)
-    engine = Alternating(network, dataset, loss, step, moments)
-    return drive(engine, dataset, loss, chosen, judge_training, progress)
+    task = Task(network, dataset, loss, step=step, steps=steps)
+    make = partial(Alternating, task, one_of(inner, "inner", INNER))
+    record = checked_record(record, default_record(flatten(network).size))
+    setting = Setting("alternating_least_squares", None, dataset, loss, step=step)
+    return run(make, record, float(steps), setting=setting, progress=progress)
 
 
-class Alternating(SteppingEngine):
-    """One inner step, one least-squares solve, again and again; O(m + n) each for a `KnotNetwork`."""
+class Alternating(Stepping[Network]):
+    """One inner step, one least-squares solve, in turn; O(m + n) each for a `KnotNetwork`."""
 
-    def __init__(
-        self, network: Network, dataset: Dataset, loss: SquareLoss, step: float, moments: Moments | None
-    ) -> None:
-        super().__init__(least_squares_outer(network, dataset))
-        self.name = "gd" if moments is None else "adam"
-        self._step, self._moments = step, moments
-        self._gradient, self._outer = _parts(network, dataset, loss)
+    def __init__(self, task: Task, inner: str) -> None:
+        super().__init__(least_squares_outer(task.network, task.dataset), task.measure, 1.0)
+        self.name, self._size = inner, task.step
+        self._moments = Moments(Rates()) if inner == "adam" else None
+        self._gradient, self._outer = _parts(task)
 
-    def _next(self, network: Network) -> Network | None:
-        direction = self._gradient(network)
+    def _step(self) -> None:
+        direction = self._gradient(self._now)
         if self._moments is not None:
             direction = self._moments.direction(direction)
-        inner = {name: network.parameters[name] - self._step * d for name, d in direction.items()}
-        moved = moved_if_finite(network, inner)
-        return None if moved is None else moved_if_finite(moved, self._outer(moved))
+        for name, values in direction.items():
+            self._theta[name] -= self._size * values
+        if all(np.isfinite(self._theta[name]).all() for name in direction):
+            for name, values in self._outer(self._now).items():
+                self._theta[name][...] = values
 
 
 Part = Callable[[Network], Parameters]
 
 
-def _parts(network: Network, dataset: Dataset, loss: SquareLoss) -> tuple[Part, Part]:
+def _parts(task: Task) -> tuple[Part, Part]:
     """Return (network → gradient in the inner parameters, network → best outer layer)."""
-    if isinstance(network, KnotNetwork):
-        return _knot_parts(dataset, loss)
+    dataset, loss = task.dataset, task.loss
+    if isinstance(task.network, KnotNetwork):
+        return _knot_parts(dataset, task.weight)
 
     def gradient(network: Network) -> Parameters:
         covector = loss.slopes(network.predict(dataset.inputs), dataset.targets)
@@ -100,15 +105,15 @@ def _parts(network: Network, dataset: Dataset, loss: SquareLoss) -> tuple[Part, 
     return gradient, lambda network: dense_outer(network, dataset.inputs, dataset.targets)
 
 
-def _knot_parts(dataset: Dataset, loss: SquareLoss) -> tuple[Part, Part]:
+def _knot_parts(dataset: Dataset, weight: float) -> tuple[Part, Part]:
     """Return the same for a `KnotNetwork`, compiled."""
     from shallowflow.kernels.knots.sweeps import loss_gradient
 
     _, x, y = sort_data(dataset)
-    scale, points = loss.weight(dataset.size), distinct_points(dataset)
+    points = distinct_points(dataset)
 
     def gradient(network: Network) -> Parameters:
         theta = np.array([network.parameters["knots"], network.parameters["outer"]])
-        return {"knots": loss_gradient(theta, x, y, scale)[0]}
+        return {"knots": loss_gradient(theta, x, y, weight)[0]}
 
     return gradient, lambda network: {"outer": minimum_norm_outer(network.parameters["knots"], points)}

@@ -1,28 +1,29 @@
 """Gradient descent: θ ← θ − step·∇L(θ), by the fastest engine that gives the same iterates.
 
-This file is the border (checks, choice of engine, outcome); an engine in `dynamics.engines` only advances
-parameters, and `dynamics.driver` records.
+This file is the border (checks, choice of engine, outcome); an engine only advances parameters, and the clock
+records.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 
-from shallowflow.arrays import Floats, count, non_negative, positive
+from shallowflow.arrays import Floats, count, non_negative, one_of, positive
 from shallowflow.data.dataset import Dataset
-from shallowflow.dynamics.descent_engines import SWEEPS, Task, chosen_engine
-from shallowflow.dynamics.driver import Progress, drive, judge_training, plan
+from shallowflow.dynamics.choice import chosen_engine
+from shallowflow.dynamics.clock.loop import Progress, run
+from shallowflow.dynamics.clock.paths import flatten
+from shallowflow.dynamics.clock.setting import Setting
 from shallowflow.dynamics.outcome import Outcome
-from shallowflow.dynamics.path import flatten
-from shallowflow.dynamics.problem import check_problem, checked_loss
-from shallowflow.dynamics.record import Record
+from shallowflow.dynamics.problem import Task, check_problem, checked_loss, checked_record
+from shallowflow.dynamics.record import Record, default_record
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.models.loss import Loss
 from shallowflow.models.networks import Network
 
+PRECISIONS = ("double", "single")
 SMALL = 100
 """Rows up to which all eigenvalues of a matrix are computed at once."""
 
@@ -46,26 +47,21 @@ def gradient_descent(
     The inner layer moves with step·epsilon ([two_timescale]'s ratio ε). The run ends early, converged, at the
     first recorded loss below `stop_below`.
 
-    The iterates are those of plain gradient descent up to rounding, whatever the engine but "sliding":
+    The iterates are those of plain gradient descent up to rounding, whatever the engine:
 
     - "dense": plain NumPy, for every network and loss;
     - "blocks": O(width) per step, for a `KnotNetwork` and the square loss;
     - "cones": a `ReLUNetwork` in the plane, at a cost per step that does not grow with the width; "patterns":
-      the same in any dimension, the cost grows with the number of sign patterns; "bucketed": O(dimension) per
-      neuron;
-    - "fused", "decoupled" (orthogonal inputs, O(width·n)): compiled, for a `ReLUNetwork` and the square loss;
-      "gram": the same by NumPy's product with the inputs' Gram matrix, best for n ≤ d; these three also run
-      in `precision="single"`, on request only;
+      the same in any dimension, the cost grows with the number of sign patterns and with that of the neurons
+      that cross borders often, which are stepped individually;
+    - "fused", "lanes" (few samples), "decoupled" (orthogonal inputs, O(width·n)): compiled, for a
+      `ReLUNetwork`; "gram": the same for the square loss, by NumPy's product with the inputs' Gram matrix,
+      best for n ≤ d; these four also run in `precision="single"`, on request only;
     - "scaled": compiled, for a `LogScaledNetwork` on orthonormal inputs and the square loss; its neurons keep
       their own log-scales, so that the start may be as small as you like;
-    - "windows": compiled, O(samples + width) per step, for the networks of steps and the square or norm loss;
-    - "sliding": "cones" with an error of the order of the step. Neurons that would cross a data point's line
-      to and fro slide along it in groups ([early_alignment], the subgradient on a face). On Stewart's data at
-      step 10⁻³ the loss stays within 10⁻⁶ of the exact one. Where a sliding neuron's outer weight changes its
-      sign the limit of small steps is not unique: one branch is drawn by the neuron's index, and the
-      trajectory has a "two-valued" event.
+    - "windows": compiled, O(samples + width) per step, for the networks of steps and the square or norm loss.
 
-    "auto" takes the fastest of the exact ones that fit.
+    "auto" takes the fastest that fits.
 
     Examples
     --------
@@ -80,41 +76,43 @@ def gradient_descent(
     step, steps = positive(step, "step"), count(steps, "steps")
     epsilon = positive(epsilon, "epsilon")
     stop_below = non_negative(stop_below, "stop_below")
-    chosen = plan(network, record, steps, step)
-    runner = chosen_engine(engine, Task(network, dataset, loss, step, epsilon, steps, precision))
-    work = steps * network.width * dataset.dimension / 10 if runner.name in SWEEPS else np.inf
-    limit = stability(network, dataset, loss, epsilon, step, work)
-    trajectory = drive(runner, dataset, loss, chosen, partial(_outcome, limit=limit), progress, stop_below)
+    record = checked_record(record, default_record(flatten(network).size))
+    task = Task(network, dataset, loss, step, epsilon, steps, precision)
+    one_of(precision, "precision", PRECISIONS)
+    make = chosen_engine("gradient_descent", engine, task, precision)
+    limit = stability(task)
+    setting = Setting("gradient_descent", None, dataset, loss, step=step, epsilon=epsilon)
+    trajectory = run(make, record, steps * step, setting=setting, progress=progress, stop_below=stop_below)
     if limit is None:
         return trajectory
-    return replace(trajectory, statistics={**trajectory.statistics, "step × λ_max at the start": limit})
+    statistics = {**trajectory.statistics, "step × λ_max at the start": limit}
+    return replace(trajectory, statistics=statistics, outcome=_judged(trajectory, limit))
 
 
-def stability(
-    network: Network, dataset: Dataset, loss: Loss, epsilon: float, step: float, work: float = np.inf
-) -> float | None:
+def stability(task: Task) -> float | None:
     """Return step·λ_max of the Gauss–Newton matrix at the start (stable below 2), None if unknown.
 
-    Unknown where it overflows or is too much work.
-    work: steps × width × dimension/10 of the run; knowing λ_max must not cost a good part of the run.
+    Unknown where it overflows, or where knowing it would cost a good part of the run.
     For the losses here the Gauss–Newton matrix JᵀWJ has W_k = ∂²L/∂h_k²; its largest eigenvalue is that of
     the n × n matrix W^½ J J^T W^½, with the inner columns of J scaled by √epsilon.
     """
+    network, dataset = task.network, task.dataset
+    work = task.steps * network.width * dataset.dimension / 10
     size = dataset.size
     if size > 2000 or size * flatten(network).size > 4_000_000:
         return None
     if size > SMALL and size * (network.width + dataset.dimension) > work:
         return None
     with np.errstate(over="ignore", invalid="ignore"):
-        gram = network.tangent_kernel(dataset.inputs, epsilon)
+        gram = network.tangent_kernel(dataset.inputs, task.epsilon)
         predictions = network.predict(dataset.inputs)
-        root = np.sqrt(loss.curvatures(predictions, dataset.targets))
+        root = np.sqrt(task.loss.curvatures(predictions, dataset.targets))
         weighted = root[:, None] * gram * root
-    return step * _largest_eigenvalue(weighted) if np.all(np.isfinite(weighted)) else None
+    return task.step * _largest_eigenvalue(weighted) if np.all(np.isfinite(weighted)) else None
 
 
 def _largest_eigenvalue(matrix: Floats) -> float:
-    """Return λ_max of a symmetric non-negative matrix, by Lanczos where all eigenvalues would be dear."""
+    """Return λ_max of a symmetric non-negative matrix, by Lanczos for large ones."""
     if len(matrix) <= SMALL:
         return float(np.linalg.eigvalsh(matrix)[-1])
     if not np.trace(matrix) > 0:
@@ -125,13 +123,14 @@ def _largest_eigenvalue(matrix: Floats) -> float:
     return float(eigsh(matrix, 1, which="LA", v0=start, tol=1e-6, return_eigenvectors=False)[0])
 
 
-def _outcome(losses: list[float], done: int, total: int, limit: float | None) -> Outcome:
-    """Judge a finished descent; `limit` is step × λ_max at the start, if it is known."""
-    if limit is None or limit <= 2 or not np.isfinite(losses[0]):
-        return judge_training(losses, done, total)
+def _judged(trajectory: Trajectory, limit: float) -> Outcome:
+    """Return the outcome of a descent for which step × λ_max at the start is known to be `limit`."""
+    outcome, losses = trajectory.outcome, trajectory.losses
+    if limit <= 2 or not np.isfinite(losses[0]) or outcome.status == "converged":
+        return outcome
     smaller = f"a step {limit / 2:.3g} times smaller (step × λ_max must stay below 2)."
-    if done < total:
-        return replace(judge_training(losses, done, total), advice=smaller)
+    if outcome.status == "diverged":
+        return replace(outcome, advice=smaller)
     message = (
         f"at the start step × λ_max = {limit:.3g} exceeds the stability limit 2; "
         f"the loss went from {losses[0]:.3g} to {losses[-1]:.3g}."

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from shallowflow.arrays import Floats, non_negative, positive
 from shallowflow.data.targets import PiecewiseConstant
-from shallowflow.dynamics.driver import Measure, Progress
-from shallowflow.dynamics.flow import integrate
-from shallowflow.dynamics.flow_recorder import PathRecorder, dense_record
-from shallowflow.dynamics.path import flatten, unflatten
+from shallowflow.dynamics.clock.loop import Progress, run
+from shallowflow.dynamics.clock.paths import flatten, unflatten
+from shallowflow.dynamics.clock.setting import Setting
+from shallowflow.dynamics.flow import every_step
 from shallowflow.dynamics.problem import checked_record
 from shallowflow.dynamics.record import Record
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.two_timescale.population import check_steps, population_gradient, step_loss
 from shallowflow.landscape.two_timescale.step_classes import checked_target
-from shallowflow.models.networks import Network, StepNetwork
+from shallowflow.models.loss import SquareLoss
+from shallowflow.models.networks import StepNetwork
+
+STIFF_UP_TO = 0.1
+"""Ratio epsilon up to which the implicit method is taken. Measured at m = 20, η = 0.004 and 0.02: it wins by
+1.9 and 0.8 at 0.1, by 57 and 71 at 10⁻⁴, and loses by 1.4 at most."""
 
 
 def population_flow(
@@ -29,14 +36,15 @@ def population_flow(
     record: Record | None = None,
     tolerance: float = 1e-8,
     stop: float = 0.0,
-    stiff: bool = False,
+    stiff: bool | None = None,
     progress: Progress | None = None,
 ) -> Trajectory:
     """Follow a' = −speed·∇_a L, u' = −speed·epsilon·∇_u L with L = ½∫(f − f*)² over [0, 1], exactly.
 
     The gradient flow (1) of [two_timescale], the limit of `stochastic_descent` for small steps. Slow time is
     τ = epsilon·t. The run ends early, converged, when ‖∇L‖ ≤ `stop`. `stiff` integrates by LSODA instead of
-    an explicit method: faster once neurons have settled at jumps, where rates are of order ε s²/η.
+    an explicit method: faster once neurons have settled at jumps, where rates are of order ε s²/η; by default
+    for small epsilon.
 
     Examples
     --------
@@ -47,32 +55,25 @@ def population_flow(
     >>> bool(tr.losses[-1] < 0.05 * tr.losses[0])
     True
     """
-    from shallowflow.dynamics.engines.smooth_flow import SmoothFlow, layer_rates
+    from shallowflow.dynamics.engines.smooth_flow import Field, SmoothFlow, layer_rates
 
     check_trainable(network, target)
     checked_target(target)
     until, tolerance = positive(until, "until"), positive(tolerance, "tolerance")
-    rates = layer_rates(network, positive(speed, "speed"), positive(epsilon, "epsilon"))
+    speed, epsilon, stop = positive(speed, "speed"), positive(epsilon, "epsilon"), non_negative(stop, "stop")
 
     def gradient(theta: Floats) -> Floats:
-        now = unflatten(network, theta)
-        assert isinstance(now, StepNetwork)
-        parts = population_gradient(now, target)
-        return np.concatenate([np.ravel(parts[name]) for name in now.PARAMETERS])
+        parts = population_gradient(unflatten(network, theta), target)
+        return np.concatenate([np.ravel(parts[name]) for name in network.PARAMETERS])
 
-    engine = SmoothFlow(
-        flatten(network),
-        gradient,
-        rates,
-        tolerance=tolerance,
-        stop=non_negative(stop, "stop"),
-        stiff=stiff,
-    )
-    recorder = PathRecorder(
-        network, loss_against(target), checked_record(record, dense_record(network)), until
-    )
-    outcome = integrate(engine, recorder, until, progress)
-    return recorder.trajectory(outcome, {"engine": engine.name, **engine.statistics()})
+    measure = partial(step_loss, target=target)
+    rates = layer_rates(network, speed, epsilon)
+    field = Field(network, flatten(network), rates, gradient, measure)
+    implicit = epsilon <= STIFF_UP_TO if stiff is None else stiff
+    make = partial(SmoothFlow, field, tolerance=tolerance, stop=stop, stiff=implicit)
+    record = checked_record(record, every_step(network))
+    setting = Setting("population_flow", None, target, SquareLoss(), None, speed, epsilon, tolerance)
+    return run(make, record, until, setting=setting, measure=measure, progress=progress)
 
 
 def check_trainable(network: object, target: object) -> None:
@@ -81,13 +82,3 @@ def check_trainable(network: object, target: object) -> None:
     assert isinstance(network, StepNetwork)
     if network.sharpness == 0:
         raise InvalidInputError("network: sharpness must be > 0 to be trained by gradients, got 0")
-
-
-def loss_against(target: PiecewiseConstant) -> Measure:
-    """Return the function network → ½∫(f − f*)² against a target."""
-
-    def measure(network: Network) -> float:
-        assert isinstance(network, StepNetwork)
-        return step_loss(network, target)
-
-    return measure

@@ -1,17 +1,84 @@
-"""The border of every training: a network, a data set, a loss and a record that fit each other."""
+"""The border of every training: a network, a data set, a loss and a record that fit each other; the task."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+import numpy as np
+
 from shallowflow.arrays import shown
 from shallowflow.data.dataset import Dataset, checked_dataset
+from shallowflow.data.targets import Target
 from shallowflow.dynamics.record import Record
 from shallowflow.errors import InvalidInputError
+from shallowflow.landscape.two_timescale.population import population_loss
 from shallowflow.models.loss import LogisticLoss, Loss, NormLoss, SquareLoss
 from shallowflow.models.networks import NETWORKS, LogScaledNetwork, Network, StepNetwork
 
 
+@dataclass(frozen=True)
+class Task:
+    """A network to be trained on data: by `steps` steps of descent, or by a flow to a tolerance.
+
+    epsilon: the inner layer moves epsilon times as fast; in_span: few inputs are taken in the coordinates of
+    their span; speed: the factor of the flow's gradient; stop: the norm of the gradient at which a flow ends.
+    """
+
+    network: Network
+    dataset: Dataset
+    loss: Loss
+    step: float = 1.0
+    epsilon: float = 1.0
+    steps: int = 0
+    precision: str = "double"
+    in_span: bool = False
+    speed: float = 1.0
+    tolerance: float = 1e-8
+    stop: float = 0.0
+
+    def measure(self, network: Network) -> float:
+        """Return the loss of a network on the data."""
+        return self.loss.value(network.predict(self.dataset.inputs), self.dataset.targets)
+
+    @property
+    def weight(self) -> float:
+        """The factor of Σ_k ½r_k² or of Σ_k ln(1 + e^{−y_k h_k}) in the loss."""
+        if isinstance(self.loss, SquareLoss):
+            return self.loss.weight(self.dataset.size)
+        return 1.0 / self.dataset.size
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """Steps and noise of stochastic descent: h, εh, half the width of the uniform noise, samples per step,
+    the seed; box: σ' is replaced by the indicator of its window.
+    """
+
+    step: float
+    slow: float
+    noise: float
+    batch: int
+    seed: np.random.SeedSequence
+    box: bool = False
+
+
+@dataclass(frozen=True)
+class SampledTask:
+    """A network to be trained by `steps` steps on samples of a target; loss None: ½·mean of squares."""
+
+    network: Network
+    target: Target
+    loss: Loss | None
+    sampling: Sampling
+    steps: int
+
+    def measure(self, network: Network) -> float:
+        """Return ½∫(f − f*)² of a network."""
+        return population_loss(network, self.target)
+
+
 def check_problem(network: Network, dataset: Dataset, *, log_scaled: bool = False) -> None:
-    """Refuse anything but a network and a data set that fit each other; log-scaled ones if not welcome."""
+    """Refuse what is not a network and a data set that fit each other, and log-scaled networks by default."""
     if not isinstance(network, NETWORKS):
         raise InvalidInputError(f"network: must be one of shallowflow's networks, got {shown(network)}")
     checked_dataset(dataset)

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from shallowflow.arrays import Seed, count, non_negative, one_of, positive, seed_sequence, shown
+from shallowflow.arrays import Seed, count, non_negative, positive, seed_sequence, shown
 from shallowflow.data.targets import Additive, PiecewiseConstant, Target
-from shallowflow.dynamics.driver import Engine, Progress, drive_measured, judge_training, plan
-from shallowflow.dynamics.engines.sampled_descent import SampledDescent
-from shallowflow.dynamics.engines.step_sgd import HatSteps, PlainSteps, PlateauSteps, Sampling
-from shallowflow.dynamics.record import Record
+from shallowflow.dynamics.choice import chosen_engine
+from shallowflow.dynamics.clock.loop import Progress, run
+from shallowflow.dynamics.clock.paths import flatten
+from shallowflow.dynamics.clock.setting import Setting
+from shallowflow.dynamics.problem import SampledTask, Sampling, checked_record
+from shallowflow.dynamics.record import Record, default_record
 from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.two_timescale.population import population_loss
 from shallowflow.landscape.two_timescale.step_classes import checked_target
 from shallowflow.models.loss import Loss, NormLoss, SquareLoss
 from shallowflow.models.networks import Network, StepNetwork
-
-ENGINES = ("auto", "plain", "plateaus", "hats", "dense")
-HATS_FROM = 120
-"""Width from which the hierarchy of hat functions beats the one vector sweep."""
 
 
 def stochastic_descent(
@@ -63,58 +61,18 @@ def stochastic_descent(
     if isinstance(network, StepNetwork) and network.sharpness == 0:
         raise InvalidInputError("network: sharpness must be > 0 to be trained by gradients, got 0")
     step, steps = positive(step, "step"), count(steps, "steps")
+    epsilon = positive(epsilon, "epsilon")
     sampling = Sampling(
         step,
-        step * positive(epsilon, "epsilon"),
+        step * epsilon,
         non_negative(noise, "noise"),
         count(batch, "batch"),
         seed_sequence(seed),
         bool(box_slope),
     )
-    runner = _engine(one_of(engine, "engine", ENGINES), network, target, loss, sampling)
-    return drive_measured(
-        runner,
-        lambda: population_loss(runner.network(), target),
-        plan(network, record, steps, step),
-        judge_training,
-        progress,
-    )
-
-
-def _engine(name: str, network: Network, target: Target, loss: Loss | None, sampling: Sampling) -> Engine:
-    """Return the engine of that name, or the fastest one that fits."""
-    steps = isinstance(network, StepNetwork) and isinstance(target, PiecewiseConstant)
-    half_squares = loss is None or loss == SquareLoss()
-    if name == "dense" or (name == "auto" and not (steps and half_squares)):
-        if sampling.box:
-            raise InvalidInputError("box_slope: needs a StepNetwork and a compiled engine, got True")
-        return SampledDescent(network, target, _loss(loss), sampling)
-    if not (isinstance(network, StepNetwork) and isinstance(target, PiecewiseConstant) and half_squares):
-        raise InvalidInputError(
-            f"engine: {name!r} needs a StepNetwork and the square loss, got {type(network).__name__} "
-            f"and {shown(loss)}"
-        )
-    if name == "auto":
-        name = "hats" if network.width >= HATS_FROM else "plateaus"
-        name = name if sampling.batch == 1 and _fits(network, target) else "plain"
-    if name == "plain":
-        return PlainSteps(network, target, sampling)
-    if sampling.batch > 1:
-        raise InvalidInputError(f"engine: {name!r} takes batch 1 only, got batch {sampling.batch}")
-    return (HatSteps if name == "hats" else PlateauSteps)(network, target, sampling)
-
-
-def _fits(network: StepNetwork, target: PiecewiseConstant) -> bool:
-    """Return whether plateau and piece fit into one code of the table of cells."""
-    from shallowflow.kernels.steps.sgd import MOST_NEURONS, MOST_PIECES
-
-    return network.width < MOST_NEURONS and len(target.values) < MOST_PIECES
-
-
-def _loss(loss: Loss | None) -> Loss:
-    """Return the loss (½·mean of squares if None), checked to be one of real targets."""
-    if loss is None:
-        return SquareLoss()
-    if not isinstance(loss, SquareLoss | NormLoss):
+    if loss is not None and not isinstance(loss, SquareLoss | NormLoss):
         raise InvalidInputError(f"loss: must be SquareLoss() or NormLoss(), got {shown(loss)}")
-    return loss
+    make = chosen_engine("stochastic_descent", engine, SampledTask(network, target, loss, sampling, steps))
+    record = checked_record(record, default_record(flatten(network).size))
+    setting = Setting("stochastic_descent", None, target, loss or SquareLoss(), step=step, epsilon=epsilon)
+    return run(make, record, steps * step, setting=setting, progress=progress)

@@ -2,41 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Generic
 
 import numpy as np
 
-from shallowflow.arrays import Floats, FrozenArrays, shown
+from shallowflow.arrays import Floats, FrozenArrays, Ints, shown
+from shallowflow.data.dataset import Dataset
+from shallowflow.dynamics.clock.paths import N_co, Path
+from shallowflow.dynamics.clock.protocol import Statistics
+from shallowflow.dynamics.clock.setting import Setting
 from shallowflow.dynamics.outcome import Event, Outcome
-from shallowflow.dynamics.path import Path
 from shallowflow.errors import InvalidInputError
 from shallowflow.files import as_path
-from shallowflow.models.networks import Network
+from shallowflow.lazy import function
 
 if TYPE_CHECKING:
     import xarray
 
-Statistics = Mapping[str, float | int | str]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Trajectory(FrozenArrays):
-    """What a run did: losses over time, networks over time, events, outcome, statistics.
+class Trajectory(FrozenArrays, Generic[N_co]):
+    """What a run did: losses over time, networks over time, events, outcome, statistics, setting.
 
-    times, losses: (K,) recorded; path: networks as a function of time (see `dynamics.path`);
-    `tr(t)` is the network at time t. A descent's time is step × number of steps.
+    times, losses: (K,) recorded; path: networks as a function of time (`dynamics.clock.paths`); `tr(t)` is
+    the network at time t, at a jump the one after it. A descent's time is step × number of steps.
     """
 
     times: Floats
     losses: Floats
-    path: Path
+    path: Path[N_co]
     events: tuple[Event, ...]
     outcome: Outcome
     statistics: Statistics = field(default_factory=dict)
+    setting: Setting = field(default_factory=Setting)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -53,19 +54,44 @@ class Trajectory(FrozenArrays):
             f"loss {self.losses[0]:.4g} → {self.losses[-1]:.4g}, {len(self.events)} events, {self.outcome})"
         )
 
-    def __call__(self, t: float) -> Network:
+    def __call__(self, t: float) -> N_co:
         """Return the network at time t."""
         return self.path(t)
 
+    def resting(self, t: float) -> tuple[Ints, Ints] | None:
+        """Return the neurons and the data points, pair by pair, that rest on each other at time t.
+
+        A neuron that rests on a point (slides along its hyperplane) gets nothing from it; from the network
+        alone that cannot be told from rounding. None: the run did not watch.
+        """
+        return self.path.resting(t)
+
     @property
-    def initial(self) -> Network:
+    def initial(self) -> N_co:
         """The network at the start."""
         return self.path(float(self.path.times[0]))
 
     @property
-    def final(self) -> Network:
+    def final(self) -> N_co:
         """The network at the end."""
         return self.path(float(self.path.times[-1]))
+
+    def plot(self, path: str | FilePath | None = None) -> Any:
+        """Return the run as a matplotlib figure, or write it to a .png or .svg file.
+
+        Shown are its loss, and its function (data on a line) or else its neurons.
+        """
+        draw = function("shallowflow.reporting.figures.runs:plot_run")
+        return draw(self, self._dataset, path, loss=self.setting.loss)
+
+    def animate(self, path: str | FilePath | None = None) -> Any:
+        """Return the run as a film that a notebook shows, or write it to a .html or .gif file."""
+        return function("shallowflow.reporting.figures.runs:animate_run")(self, self._dataset, path)
+
+    @property
+    def _dataset(self) -> Dataset | None:
+        """The data, if it was trained on data and knows them."""
+        return self.setting.data if isinstance(self.setting.data, Dataset) else None
 
     def to_xarray(self) -> xarray.Dataset:
         """Return losses over `time` and parameters over `recorded` as a labelled data set."""
@@ -86,14 +112,14 @@ class Trajectory(FrozenArrays):
 
     def save(self, path: str | FilePath) -> None:
         """Write the trajectory to a file, atomically: the old file or the new one, never a broken one."""
-        from shallowflow.dynamics.storage import save
+        from shallowflow.dynamics.clock.codec import save
 
         save(self, as_path(path))
 
     @classmethod
     def load(cls, path: str | FilePath) -> Trajectory:
         """Read a trajectory written by `save`; anything else raises `FileFormatError`."""
-        from shallowflow.dynamics.storage import load
+        from shallowflow.dynamics.clock.codec import load
 
         return load(as_path(path))
 

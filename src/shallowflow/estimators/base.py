@@ -1,8 +1,6 @@
-"""What all estimators here share: one column in, scikit-learn's conventions.
+"""What the estimators share: one column in, by scikit-learn's conventions, and `Pieces` out.
 
-`Pieces`: a continuous piecewise linear function as the line of every piece.
-
-What the estimators of straight pieces share: `Pieces` out.
+`Pieces` is a continuous piecewise linear function, kept as the line of every piece.
 """
 
 from __future__ import annotations
@@ -49,7 +47,7 @@ class Pieces(FrozenArrays):
 
     knots: (K,) strictly increasing; centres, heights, slopes: (K + 1,); low, high: where the fitted data lie.
     A line is kept by its value amid its data: neither intercepts far from the data nor the coefficients of
-    the ReLU basis, of condition 10⁶ to 10⁸, come between a fit and its predictions.
+    the ReLU basis, of condition 10⁶ to 10⁸, affect predictions.
 
     Examples
     --------

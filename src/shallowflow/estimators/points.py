@@ -1,7 +1,4 @@
-"""`Points`: data on a line as the search for knots wants them: sorted, merged, weighted, on a unit scale.
-
-The fit for given knots: its loss, its lines, its errors elsewhere.
-"""
+"""`Points`: data on a line, sorted, merged, weighted, on a unit scale, and the fit for given knots."""
 
 from __future__ import annotations
 
@@ -21,7 +18,8 @@ class Points:
     x: (m,) strictly increasing in [0, 2]; y: (m,) in [−1, 1]; w: (m,) in (0, 1]; scatter: (m,). The original
     inputs are low + half · x, the targets centre + scale · y. So a fit depends neither on units nor on the
     order of the rows, and no sum overflows. `effective` is (Σ w)² / Σ w² of the original rows: how many equal
-    weights they are worth.
+    weights they are worth. free_left: whether fits have a free line left of their first knot; else they
+    vanish there, and centre = 0.
     """
 
     x: Floats
@@ -34,11 +32,12 @@ class Points:
     scale: float
     unit: float
     effective: float
+    free_left: bool = True
 
     @property
-    def data(self) -> tuple[Floats, Floats, Floats]:
-        """(x, y, w), as kernels take them."""
-        return self.x, self.y, self.w
+    def data(self) -> tuple[Floats, Floats, Floats, int]:
+        """(x, y, w, free_left), as kernels take them."""
+        return self.x, self.y, self.w, int(self.free_left)
 
     def part(self, keep: Bools) -> Points:
         """Return the points marked in `keep` (m,)."""
@@ -62,6 +61,13 @@ class Points:
         """Return ½ Σ w_i (f(x_i) − y_i)² in the original units from sums over these points."""
         return np.asarray(0.5 * self.unit * (losses + self.scatter.sum()))
 
+    def fit(self, knots: Floats) -> tuple[float, Floats]:
+        """Return the least Σ w (f − y)² for given knots (n,) and its lines (n + 1, 3) as in `chain.fit`."""
+        from shallowflow.kernels.fitting.chain import fit
+
+        loss, lines = fit(knots, *self.data)
+        return float(loss), lines
+
     def pieces(self, knots: Floats, lines: Floats) -> Pieces:
         """Return the lines (n + 1, 3) of `kernels.fitting.chain.fit` with knots (n,) in the original units.
 
@@ -81,16 +87,16 @@ class Points:
         return Pieces(places, centres, heights, slopes, self.low, self.low + 2 * self.half)
 
 
-def merged_points(x: Floats, y: Floats, weights: Floats, *, centred: bool) -> Points:
-    """Return the points of the rows (x_i, y_i) with weights ≥ 0, each (n,); not `centred`: y = 0 stays 0."""
+def merged_points(x: Floats, y: Floats, weights: Floats, *, free_left: bool = True) -> Points:
+    """Return the points of the rows (x_i, y_i) with weights ≥ 0, each (n,)."""
     rows = np.lexsort((weights, y, x))
     rows = rows[weights[rows] > 0]
     if len(rows) == 0:
         raise InvalidInputError("sample_weight: must have a positive entry, got none")
     x, y, weights = x[rows], y[rows], weights[rows]
     low, half = _range(x, "X")
-    centre, scale = _range(y, "y") if centred else (0.0, float(np.abs(y).max()) or 1.0)
-    centre += scale if centred else 0.0
+    centre, scale = _range(y, "y") if free_left else (0.0, float(np.abs(y).max()) or 1.0)
+    centre += scale if free_left else 0.0
     largest = float(weights.max())
     effective = float(np.sum(weights / largest) ** 2 / np.sum((weights / largest) ** 2))
     # Equal rows first: then a row of weight 2 and two rows are the same to the last bit.
@@ -105,7 +111,8 @@ def merged_points(x: Floats, y: Floats, weights: Floats, *, centred: bool) -> Po
     unit = most * scale * scale
     if not np.isfinite(unit):
         raise InvalidInputError(f"y: squares must not overflow, got a range of {2 * scale:g}")
-    return Points(x, means, merged / most, scatter / most, low, half, centre, scale, unit, effective)
+    columns = x, means, merged / most, scatter / most
+    return Points(*columns, low, half, centre, scale, unit, effective, free_left)
 
 
 def _range(values: Floats, name: str) -> tuple[float, float]:
@@ -116,21 +123,13 @@ def _range(values: Floats, name: str) -> tuple[float, float]:
     return low, 0.5 * (high - low) or 1.0
 
 
-def fitted_lines(points: Points, knots: Floats, free_left: bool) -> tuple[float, Floats]:
-    """Return the least sum of squares for given knots (n,) and its lines (n + 1, 3) as in `chain.fit`."""
-    from shallowflow.kernels.fitting.chain import fit
-
-    loss, lines = fit(knots, *points.data, int(free_left))
-    return float(loss), lines
-
-
 def values(knots: Floats, lines: Floats, x: Floats) -> Floats:
-    """Return f at x (k,) from knots (n,) and lines (n + 1, 3) as above."""
+    """Return f at x (k,) from knots (n,) and lines (n + 1, 3)."""
     row = np.searchsorted(knots, x)
     return np.asarray(lines[row, 1] + lines[row, 2] * (x - lines[row, 0]))
 
 
-def squared_errors(knots: Floats, train: Points, test: Points, free_left: bool) -> Floats:
+def squared_errors(knots: Floats, train: Points, test: Points) -> Floats:
     """Return (f − y)² at every point of `test`, (k,), f fitted to `train` with the given knots."""
-    _, lines = fitted_lines(train, knots, free_left)
+    _, lines = train.fit(knots)
     return np.asarray((values(knots, lines, test.x) - test.y) ** 2)

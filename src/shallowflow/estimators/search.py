@@ -1,18 +1,16 @@
-"""Knots that make f leave the range of the data are put where they do not.
-
-The loss sees f at the data only. Between two data points least squares may send it to the moon: to please an
-outlier, or to have one knot, where two lines far outside the data meet, do the work of two. Where |f| at a
-knot among the data exceeds `LARGEST_VALUE` the knot is replaced by two, one on either data point beside it:
-a straight line bridges the gap. The knot of least worth goes if there are too many. A gap that stays wild
-loses its knot.
-
-The search for a given number of knots: where it starts and how it goes on.
+"""The search for a given number of knots: where it starts, how it goes on, and what it may not do.
 
 Two searches, both over the chain elimination of `kernels.fitting.chain`:
 
 * "anls": the moves of [plateau] §4.2 and nothing else;
 * "relocation": ours (`kernels.fitting.search`). Useless knots go where they help most, and all settle in the
   best continuous places: on the curves of the paper, from the same start, losses 1.2 to 25 times lower.
+
+The loss sees f at the data only: between two data points least squares may overshoot far outside the range of
+the data, to fit an outlier, or to have one knot, where two lines far outside meet, do the work of two.
+Relocation therefore limits the overshoot. Where |f| at a knot among the data exceeds `LARGEST_VALUE` the knot
+is replaced by two, one on either data point beside it: a straight line bridges the gap. The knot of least
+worth goes if there are too many. A gap in which f still overshoots loses its knot.
 """
 
 from __future__ import annotations
@@ -23,44 +21,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from shallowflow.arrays import Floats
-from shallowflow.estimators.points import Points, fitted_lines, squared_errors, values
+from shallowflow.estimators.points import Points, squared_errors, values
 
 LARGEST_VALUE = 2.0
 """Bound on |f| at knots among the data, where the targets lie in [−1, 1]: half their range beyond them."""
-
-
-def tamed(knots: Floats, points: Points, free_left: bool) -> tuple[Floats, float]:
-    """Return as many knots (n,), sorted, with |f| ≤ LARGEST_VALUE at all among the data; and their loss.
-
-    The wildest is treated first, one at a time, since its neighbours may be all right without it. Knots that
-    have no use any more are dead (moved to the last data point).
-    """
-    bridged: set[int] = set()
-    while True:
-        loss, lines = fitted_lines(points, knots, free_left)
-        among = (knots > points.x[0]) & (knots < points.x[-1])
-        sizes = np.where(among, np.abs(values(knots, lines, knots)), 0.0)
-        if not np.any(sizes > LARGEST_VALUE):
-            return knots, loss
-        wildest = int(np.argmax(sizes))
-        gap = int(np.searchsorted(points.x, knots[wildest], side="right")) - 1
-        ends = np.empty(0) if gap in bridged else points.x[gap : gap + 2]
-        bridged.add(gap)
-        knots = _exchanged(knots, wildest, ends, points, free_left)
-
-
-def _exchanged(knots: Floats, out: int, ends: Floats, points: Points, free_left: bool) -> Floats:
-    """Return as many knots (n,) with one out and those of `ends` in that are not there yet."""
-    from shallowflow.kernels.fitting.relocation import prices
-
-    new = np.union1d(np.delete(knots, out), ends)
-    if len(new) > len(knots):
-        worth = prices(new, *points.data, int(free_left)).costs
-        worth[np.isin(new[: len(worth)], ends)] = np.inf
-        new = np.delete(new, np.argmin(worth)) if len(worth) == len(new) else new[:-1]
-    return np.append(new, np.full(len(knots) - len(new), points.x[-1]))
-
-
 MARGIN = 1e-8
 """Where rule 6 (iii) of [plateau] §4.2 puts a knot left of the data (of range 2, as the paper's)."""
 CHUNK = 64
@@ -79,23 +43,21 @@ class Step:
 Progress = Callable[[float | None, str], None]
 """Called with the fraction done, None where that is not known, and what is being done."""
 
-Search = Callable[[Points, Floats, bool, float], Iterator[Step]]
-"""(points, starting knots (n,), free line on the left?, most iterations) → steps, the first one the start."""
+Search = Callable[[Points, Floats, float], Iterator[Step]]
+"""(points, starting knots (n,), most iterations) → steps, the first one the start."""
 
 
-def relocation(
-    points: Points, knots: Floats, free_left: bool, max_iter: float, width: int = 10
-) -> Iterator[Step]:
+def relocation(points: Points, knots: Floats, max_iter: float, width: int = 10) -> Iterator[Step]:
     """Rounds of relocation, sweeps and polish, until none of `width`² exchanges of a knot helps."""
     from shallowflow.kernels.fitting.anls import CONVERGED
     from shallowflow.kernels.fitting.search import improve
 
-    knots, loss = tamed(knots, points, free_left)
+    knots, loss = limit_overshoot(knots, points)
     yield Step(knots, np.array([loss]), 0)
     done, status = 0, None
     while done < max_iter and status != CONVERGED:
-        new, _, status = improve(knots, *points.data, int(free_left), 1, width)
-        new, new_loss = tamed(new, points, free_left)
+        new, _, status = improve(knots, *points.data, 1, width)
+        new, new_loss = limit_overshoot(new, points)
         done += 1
         if not new_loss < loss:
             break
@@ -103,15 +65,15 @@ def relocation(
         yield Step(knots, np.array([loss]), 1)
 
 
-def paper_moves(points: Points, knots: Floats, free_left: bool, max_iter: float) -> Iterator[Step]:
+def paper_moves(points: Points, knots: Floats, max_iter: float) -> Iterator[Step]:
     """Active Neuron Least Squares: the best move of one knot past one data point, until none helps."""
     from shallowflow.kernels.fitting.anls import PAUSED, run_windowed
 
-    yield Step(knots, np.array([fitted_lines(points, knots, free_left)[0]]), 0)
+    yield Step(knots, np.array([points.fit(knots)[0]]), 0)
     done, status = 0, PAUSED
     while done < max_iter and status == PAUSED:
         most = int(min(CHUNK, max_iter - done))
-        run = run_windowed(knots, *points.data, int(free_left), MARGIN, most, most)
+        run = run_windowed(knots, *points.data, MARGIN, most, most)
         knots, status = run.knots, run.status
         done += run.made
         if run.made:
@@ -122,7 +84,7 @@ SEARCHES: dict[str, Search] = {"relocation": relocation, "anls": paper_moves}
 
 
 def watched(steps: Iterable[Step], progress: Progress) -> Iterator[Step]:
-    """Yield the same steps, and tell how many iterations were made; how many there will be nobody knows."""
+    """Yield the same steps and report the iterations made; how many there will be is not known."""
     done = 0
     for step in steps:
         done += step.iterations
@@ -132,39 +94,69 @@ def watched(steps: Iterable[Step], progress: Progress) -> Iterator[Step]:
 
 def summary(steps: Iterable[Step]) -> Step:
     """Return the last of some steps with the losses and the iterations of all."""
-    story = list(steps)
-    losses = np.concatenate([step.losses for step in story])
-    return Step(story[-1].knots, losses, sum(step.iterations for step in story))
+    made = list(steps)
+    losses = np.concatenate([step.losses for step in made])
+    return Step(made[-1].knots, losses, sum(step.iterations for step in made))
 
 
-def best_on(held_out: Points, train: Points, free_left: bool, steps: Iterable[Step]) -> tuple[Step, Floats]:
+def best_on(held_out: Points, train: Points, steps: Iterable[Step]) -> tuple[Step, Floats]:
     """Return the same, but the knots that predict `held_out` best; and the mean squared error after each."""
-    story, errors = [], []
-    for step in steps:
-        story.append(step)
-        squares = squared_errors(step.knots, train, held_out, free_left)
-        errors.append(float(np.average(squares, weights=held_out.w)))
-    whole, best = summary(story), story[int(np.argmin(errors))]
-    return Step(best.knots, whole.losses, whole.iterations), np.array(errors)
+    made = list(steps)
+    squares = [squared_errors(step.knots, train, held_out) for step in made]
+    errors = np.average(squares, axis=1, weights=held_out.w)
+    whole, best = summary(made), made[int(np.argmin(errors))]
+    return Step(best.knots, whole.losses, whole.iterations), errors
 
 
-def useful(n_knots: int, points: Points, free_left: bool) -> int:
+def useful(n_knots: int, points: Points) -> int:
     """Return how many of n_knots can matter: with this many the points are interpolated."""
-    return min(n_knots, max(len(points.x) - 2, 0) if free_left else len(points.x))
+    return min(n_knots, max(len(points.x) - 2, 0) if points.free_left else len(points.x))
 
 
-def starts(n_knots: int, points: Points, free_left: bool, rng: np.random.RandomState) -> Iterator[Floats]:
+def starts(n_knots: int, points: Points, rng: np.random.RandomState) -> Iterator[Floats]:
     """Yield starting knots (n,) without end: at equal numbers of points, all dead, then at random."""
     fractions = np.arange(n_knots + 2) / (n_knots + 1)
-    yield _among(points, fractions[1:-1] if free_left else fractions[:-2], free_left)
+    yield _among(points, fractions[1:-1] if points.free_left else fractions[:-2])
     yield np.full(n_knots, points.x[-1])
     while True:
-        yield _among(points, np.sort(rng.random_sample(n_knots)), free_left)
+        yield _among(points, np.sort(rng.random_sample(n_knots)))
 
 
-def _among(points: Points, fractions: Floats, free_left: bool) -> Floats:
+def _among(points: Points, fractions: Floats) -> Floats:
     """Return knots (n,) right of these fractions of the points; a zero line ends before all points."""
     knots = np.interp(fractions * (len(points.x) - 1), np.arange(len(points.x)), points.x)
-    if not free_left:
+    if not points.free_left:
         knots[:1] = points.x[0] - MARGIN
     return knots
+
+
+def limit_overshoot(knots: Floats, points: Points) -> tuple[Floats, float]:
+    """Return as many knots (n,), sorted, with |f| ≤ LARGEST_VALUE at all among the data; and their loss.
+
+    The largest overshoot is treated first, one at a time: its neighbours may need nothing after it. Knots
+    without any use left are dead (moved to the last data point).
+    """
+    bridged: set[int] = set()
+    while True:
+        loss, lines = points.fit(knots)
+        among = (knots > points.x[0]) & (knots < points.x[-1])
+        sizes = np.where(among, np.abs(values(knots, lines, knots)), 0.0)
+        if not np.any(sizes > LARGEST_VALUE):
+            return knots, loss
+        worst = int(np.argmax(sizes))
+        gap = int(np.searchsorted(points.x, knots[worst], side="right")) - 1
+        ends = np.empty(0) if gap in bridged else points.x[gap : gap + 2]
+        bridged.add(gap)
+        knots = _exchanged(knots, worst, ends, points)
+
+
+def _exchanged(knots: Floats, out: int, ends: Floats, points: Points) -> Floats:
+    """Return as many knots (n,) with one out and those of `ends` in that are not there yet."""
+    from shallowflow.kernels.fitting.relocation import prices
+
+    new = np.union1d(np.delete(knots, out), ends)
+    if len(new) > len(knots):
+        worth = prices(new, *points.data).costs
+        worth[np.isin(new[: len(worth)], ends)] = np.inf
+        new = np.delete(new, np.argmin(worth)) if len(worth) == len(new) else new[:-1]
+    return np.append(new, np.full(len(knots) - len(new), points.x[-1]))

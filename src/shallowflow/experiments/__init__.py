@@ -1,8 +1,12 @@
 """The papers: parameters, figure data and claims. Formulas live elsewhere; drawing too."""
 
+from collections import UserDict
+from collections.abc import MutableMapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from shallowflow.arrays import shown
 from shallowflow.errors import InvalidInputError, did_you_mean
-from shallowflow.experiments.early_alignment import EARLY_ALIGNMENT
 from shallowflow.experiments.experiment import (
     PAPERS,
     Claim,
@@ -13,17 +17,45 @@ from shallowflow.experiments.experiment import (
     Sweep,
 )
 from shallowflow.experiments.figure import Animation, Figure, Panel, Series
-from shallowflow.experiments.incremental import INCREMENTAL
-from shallowflow.experiments.plateau import PLATEAU
-from shallowflow.experiments.two_timescale import TWO_TIMESCALE
-from shallowflow.experiments.weak_interaction import WEAK_INTERACTION
 from shallowflow.studies import Executor, Store
 
-EXPERIMENTS: dict[str, Experiment] = {
-    experiment.name: experiment
-    for experiment in (*TWO_TIMESCALE, *EARLY_ALIGNMENT, *INCREMENTAL, *WEAK_INTERACTION, *PLATEAU)
-}
+if TYPE_CHECKING:
+    # Imported when an experiment is asked for; for `studies.code` this table reaches all of them.
+    from shallowflow.experiments import (  # noqa: F401
+        early_alignment,
+        incremental,
+        plateau,
+        two_timescale,
+        weak_interaction,
+    )
 
+_NAMES = {
+    "two_timescale": "fig3 fig4 fig5 fig6 fig8 fig9 fig10 counterexample theorems",
+    "early_alignment": "fig1 fig2 fig3 theorem1 nature width",
+    "incremental": "fig1 fig3 fig4 fig5 fig6 theorem2 near_orthogonal",
+    "weak_interaction": "fig1 fig2 fig3 fig4 fig5 prop3 lemma5",
+    "plateau": "fig1 fig2 fig3 fig4 fig5 fig6 fig7 fig8 fig9 fig10",
+}
+"""The experiments of each paper, as its package lists them."""
+
+
+class _Table(UserDict[str, Experiment]):
+    """Experiments by name; a paper is imported when one of its experiments is asked for."""
+
+    def __getitem__(self, name: str) -> Experiment:
+        if self.data[name] is _NOT_LOADED:
+            paper = import_module(f"{__name__}.{name.partition('/')[0]}")
+            (self.data[name],) = (one for one in paper.EXPERIMENTS if one.name == name)
+        return self.data[name]
+
+    def __repr__(self) -> str:
+        return f"EXPERIMENTS({', '.join(self)})"
+
+
+_NOT_LOADED: Any = None
+EXPERIMENTS: MutableMapping[str, Experiment] = _Table(
+    {f"{paper}/{name}": _NOT_LOADED for paper, names in _NAMES.items() for name in names.split()}
+)
 DEMO: tuple[str, ...] = (
     "two_timescale/fig3",
     "early_alignment/fig2",

@@ -1,16 +1,9 @@
-"""What an experiment costs on this machine: its measured CPU time, scaled by a short test of speed.
-
-An experiment's `cost` was measured on one machine, on which the test of speed took `REFERENCE` seconds.
-`python -m benchmarks.experiment_costs` measures them anew.
-
-Findings as plain arrays and back, so that a store of runs can keep an experiment.
-
-Figures and claims are written as one JSON text; every array in them is an array of its own beside it.
-
-Experiments as runs of studies: side by side, kept in a store, not run again when nothing has changed.
+"""Experiments as runs of studies: side by side, kept in a store, not run again when nothing has changed.
 
 Each experiment at a scale is a study of one run. Its identity is made of its parameters and of the code that
-its `run` reaches, so a finished experiment is run again after an edit that can change it, and only then.
+its `run` reaches, so a finished experiment is run again after an edit that can change it, and only then. Its
+findings are kept as one JSON text, every array in them as an array of its own beside it. What it costs on a
+machine is its CPU time on a reference machine (`Experiment.cost`), scaled by a short test of speed.
 """
 
 from __future__ import annotations
@@ -29,12 +22,12 @@ from shallowflow.arrays import FrozenArrays
 from shallowflow.errors import FileFormatError
 from shallowflow.experiments import experiment, figure
 from shallowflow.experiments.experiment import Experiment, Findings, Progress, Reproduction
-from shallowflow.studies import Executor, Result, Serial, Store, Study, run_all
+from shallowflow.studies import Executor, Serial, Store, Study, run_all
 from shallowflow.studies.running import Progress as StudyProgress
 from shallowflow.studies.study import Outputs
 
 REFERENCE = 0.073
-"""CPU seconds of `speed_test` on the machine on which the costs were measured."""
+"""CPU seconds of `speed_test` on the machine on which `benchmarks/experiment_costs.py` measured the costs."""
 
 
 def speed_test(repeats: int = 5) -> float:
@@ -183,20 +176,9 @@ def unfinished(experiments: Sequence[Experiment], scale: str, store: Store) -> l
 
 def recall(experiment: Experiment, scale: str, store: Store) -> Reproduction | None:
     """Return what the store knows of an experiment; None if it has not been run."""
-    study = study_of(experiment, scale)
-    found: Result | None = store.find(study.runs[0])
+    found = store.find(study_of(experiment, scale).runs[0])
     if found is None or found.status == "planned":
         return None
+    known = {name: getattr(found, name) for name in ("seconds", "error", "versions")}
     findings = from_arrays(found.arrays) if found.done else Findings((), ())
-    parameters = experiment.parameters[scale]
-    return Reproduction(
-        experiment,
-        scale,
-        parameters,
-        findings.figures,
-        findings.claims,
-        found.seconds,
-        findings.animations,
-        found.error,
-        found.versions,
-    )
+    return Reproduction(experiment, scale, experiment.parameters[scale], **known, **vars(findings))

@@ -19,6 +19,18 @@ Progress = Callable[[float, str], None]
 """Called with the fraction done and what is being done."""
 Sweep = Callable[[Study], list[Result]]
 """Runs a study wherever the caller wants it run, and returns a result with metrics for every run."""
+Values = Mapping[str, Any]
+"""What an experiment runs with at one scale, by name."""
+
+
+def scales(shared: Values, *, quick: Values | None = None, paper: Values | None = None) -> dict[str, Values]:
+    """Return the parameters by scale: what both scales share, and what only one of them has."""
+    return {"quick": {**shared, **(quick or {})}, "paper": {**shared, **(paper or {})}}
+
+
+def part(progress: Progress, number: int, total: int, doing: str) -> Callable[[float], None]:
+    """Return the function that shows how far one of several equal parts is."""
+    return lambda fraction: progress((number + fraction) / total, doing)
 
 
 @dataclass(frozen=True)
@@ -54,13 +66,13 @@ class Experiment:
 
     `run(parameters, progress)` returns findings; quick scale is a smaller run of the same code. An experiment
     that `sweeps`, that is made of many independent trainings, has `run(parameters, progress, sweep)` instead
-    and hands them to `sweep` as a `Study`. `cost` is the measured CPU time in seconds by scale (`cost.py`).
+    and hands them to `sweep` as a `Study`. `cost` is the measured CPU time in seconds by scale (see `batch`).
     """
 
     name: str
     title: str
     source: str
-    parameters: Mapping[str, Mapping[str, Any]]
+    parameters: Mapping[str, Values]
     run: Callable[..., Findings]
     cost: Mapping[str, float] = field(default_factory=dict)
     sweeps: bool = False
@@ -81,13 +93,12 @@ class Experiment:
         """Run the experiment at a scale; its sweeps, if it has any, on an executor and in a store."""
         one_of(scale, "scale", SCALES)
         parameters = self.parameters[scale]
-        show = progress or _silent
+        show = progress or (lambda fraction, doing: None)
         start = time.perf_counter()
         sweep = (_sweep(show, executor, store),) if self.sweeps else ()
         findings = self.run(parameters, show, *sweep)
         seconds = time.perf_counter() - start
-        found = findings.figures, findings.claims
-        return Reproduction(self, scale, parameters, *found, seconds, findings.animations)
+        return Reproduction(self, scale, parameters, seconds=seconds, **vars(findings))
 
 
 @dataclass(frozen=True)
@@ -100,7 +111,7 @@ class Reproduction:
 
     experiment: Experiment
     scale: str
-    parameters: Mapping[str, Any]
+    parameters: Values
     figures: tuple[Figure, ...]
     claims: tuple[Claim, ...]
     seconds: float
@@ -123,10 +134,10 @@ def _sweep(show: Progress, executor: Executor | None, store: Store | None) -> Sw
     """Return the function that runs an experiment's studies and refuses to go on if a run is missing."""
 
     def sweep(study: Study) -> list[Result]:
-        def told(tally: Tally) -> None:
+        def count(tally: Tally) -> None:
             show(tally.fraction, f"{study.name}: {tally.kept + tally.done} of {tally.total} runs")
 
-        results = run(study, executor, store, told)
+        results = run(study, executor, store, count)
         failures = [result for result in results if not result.done]
         if failures:
             first = failures[0].error
@@ -136,7 +147,3 @@ def _sweep(show: Progress, executor: Executor | None, store: Store | None) -> Sw
         return results
 
     return sweep
-
-
-def _silent(fraction: float, doing: str) -> None:
-    """Show no progress."""

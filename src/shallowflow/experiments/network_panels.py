@@ -7,6 +7,7 @@ import numpy as np
 from shallowflow.arrays import Floats
 from shallowflow.data.dataset import Dataset
 from shallowflow.experiments.figure import Panel, Series
+from shallowflow.landscape.early_alignment.spurious import least_squares
 from shallowflow.models import Network, ReLUNetwork
 
 INNER = 1.0
@@ -46,6 +47,18 @@ def function_on_line(network: Network, x: Floats, dataset: Dataset) -> Floats:
     return np.concatenate([network(as_inputs(piece, dataset)) for piece in pieces])
 
 
+def data_series(dataset: Dataset, size: float = 1.0) -> Series:
+    """Return the data on the line as points."""
+    return Series(dataset.inputs[:, 0], dataset.targets, "data", style="points", tone="ink", size=size)
+
+
+def least_squares_line(dataset: Dataset, points: int = 401) -> Series:
+    """Return the least-squares line, to be drawn behind a network."""
+    x = line_grid(dataset, points)
+    values = as_inputs(x, dataset) @ least_squares(dataset).coefficients
+    return Series(x, values, "least squares", style="dashed", tone="muted")
+
+
 def function_panel(
     network: Network,
     dataset: Dataset,
@@ -57,17 +70,9 @@ def function_panel(
 ) -> Panel:
     """Return the network's function at so many points, with the data; `behind` is drawn first."""
     x = line_grid(dataset, points)
-    return Panel(
-        (
-            *behind,
-            Series(x, function_on_line(network, x, dataset), "network", tone="blue"),
-            Series(dataset.inputs[:, 0], dataset.targets, "data", style="points", tone="ink", size=0.9),
-        ),
-        title=title,
-        x_label="x",
-        y_label="h(x)",
-        y_limits=y_limits or value_limits(dataset),
-    )
+    function = Series(x, function_on_line(network, x, dataset), "network", tone="blue")
+    limits = y_limits or value_limits(dataset)
+    return Panel((*behind, function, data_series(dataset, 0.9)), title, "x", "h(x)", y_limits=limits)
 
 
 def value_limits(dataset: Dataset) -> tuple[float, float]:
@@ -85,8 +90,8 @@ class NeuronPanels:
     further in. At most `most` neurons are shown, evenly chosen.
     """
 
-    def __init__(self, dataset: Dataset, top: float, width: int, *, most: int = 200_000) -> None:
-        self.dataset, self.top = dataset, max(top, 1e-300)
+    def __init__(self, dataset: Dataset | None, top: float, width: int, *, most: int = 200_000) -> None:
+        self.inputs, self.top = np.empty((0, 2)) if dataset is None else dataset.inputs, max(top, 1e-300)
         self.chosen = np.unique(np.linspace(0, width - 1, min(width, most)).astype(np.int64))
 
     def __call__(self, network: ReLUNetwork, title: str = "") -> Panel:
@@ -101,33 +106,22 @@ class NeuronPanels:
                 (outer < 0, "a < 0", "orange", INSET),
             )
         ]
-        return Panel(
-            (*self._borders(), *clouds, *self._directions()),
-            title=title or f"neurons; radius 1 = norm {self.top:.1e}",
-            polar=True,
-            inner=INNER,
-            y_limits=(0.0, RIM),
-        )
+        borders, directions = self._of_data()
+        words = title or f"neurons; radius 1 = norm {self.top:.1e}"
+        return Panel((*borders, *clouds, *directions), words, polar=True, inner=INNER, y_limits=(0.0, RIM))
 
-    def _borders(self) -> tuple[Series, ...]:
-        x = self.dataset.inputs
+    def _of_data(self) -> tuple[tuple[Series, ...], tuple[Series, ...]]:
+        """Return the borders of the activation cones, and the directions of the data."""
+        x = self.inputs
         if len(x) > MOST_BORDERS:
-            return ()
-        border = np.arctan2(x[:, 0], -x[:, 1])
-        rays = np.concatenate([border, border + np.pi])
-        return tuple(
+            return (), ()
+        border, angle = np.arctan2(x[:, 0], -x[:, 1]), np.arctan2(x[:, 1], x[:, 0])
+        rays = tuple(
             Series([ray, ray], [INNER, RIM], "⊥ data x_k", style="dashed", tone="green", size=0.5)
-            for ray in rays.tolist()
+            for ray in np.concatenate([border, border + np.pi]).tolist()
         )
-
-    def _directions(self) -> tuple[Series, ...]:
-        x = self.dataset.inputs
-        if len(x) > MOST_BORDERS:
-            return ()
-        angle = np.arctan2(x[:, 1], x[:, 0])
-        return (
-            Series(angle, np.full(len(x), DIRECTIONS), "data x_k", style="crosses", tone="ink", size=0.8),
-        )
+        rim = np.full(len(x), DIRECTIONS)
+        return rays, (Series(angle, rim, "data x_k", style="crosses", tone="ink", size=0.8),)
 
 
 def largest_norm(networks: list[ReLUNetwork]) -> float:

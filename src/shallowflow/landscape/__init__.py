@@ -4,274 +4,139 @@ from typing import TYPE_CHECKING
 
 from shallowflow.lazy import attach
 
-__all__ = [
-    "HALVING_RATIO",
-    "AlignmentThreshold",
-    "Balance",
-    "Blocks",
-    "Cone",
-    "Cones",
-    "ExitCondition",
-    "ExtremalVector",
-    "ExtremalVectors",
-    "Goodness",
-    "Interaction",
-    "LeastSquares",
-    "MaskReport",
-    "MergedNeurons",
-    "Nature",
-    "NeuronAlignment",
-    "PLBounds",
-    "Pull",
-    "RateBounds",
-    "RegressionLines",
-    "SpuriousConditions",
-    "Stationarity",
-    "StepClass",
-    "Trap",
-    "activation_probability",
-    "alignment_threshold",
-    "average_pl",
-    "balance",
-    "best_outer",
-    "blocks",
-    "cell_bound",
-    "cones",
-    "correctly_activated",
-    "covered_error",
-    "energies",
-    "exit_condition",
-    "extinction_time",
-    "extremal_vectors",
-    "face_bound",
-    "fair_activation_probability",
-    "fate_of_last_piece",
-    "feature_gram",
-    "feature_moments",
-    "fully_trained",
-    "gaussian_dimension",
-    "goodness",
-    "interaction",
-    "jump_distances",
-    "least_squares",
-    "lemma_5_widths",
-    "local_pl",
-    "mask_failure_bound",
-    "mask_matrix",
-    "mask_of",
-    "mask_report",
-    "merged_neurons",
-    "min_norm_interpolator",
-    "min_squared_norm",
-    "minimal_gates",
-    "minimal_subgradient",
-    "nature",
-    "neuron_alignment",
-    "norm_constant",
-    "orthonormality",
-    "pl_bounds",
-    "plateau_level",
-    "population_gradient",
-    "population_loss",
-    "projected_residual",
-    "pull",
-    "rate_bounds",
-    "rate_matrix",
-    "regression_lines",
-    "sampled_probability",
-    "separation",
-    "spurious_conditions",
-    "squared_norm",
-    "stationarity",
-    "step_class",
-    "sufficient_width",
-    "to_knots",
-    "trap",
-    "well_separated",
-]
-
-_NAMES = {
-    "HALVING_RATIO": "shallowflow.landscape.incremental",
-    "AlignmentThreshold": "shallowflow.landscape.early_alignment.pulls",
-    "Balance": "shallowflow.landscape.early_alignment.balances",
-    "Blocks": "shallowflow.landscape.geometry.blocks",
-    "Cone": "shallowflow.landscape.geometry.cones",
-    "Cones": "shallowflow.landscape.geometry.cones",
-    "ExitCondition": "shallowflow.landscape.plateau.levels",
-    "ExtremalVector": "shallowflow.landscape.early_alignment.extremal",
-    "ExtremalVectors": "shallowflow.landscape.early_alignment.extremal",
-    "Goodness": "shallowflow.landscape.two_timescale.step_classes",
-    "Interaction": "shallowflow.landscape.weak_interaction.interactions",
-    "LeastSquares": "shallowflow.landscape.geometry.least_squares",
-    "MaskReport": "shallowflow.landscape.geometry.orthonormal",
-    "MergedNeurons": "shallowflow.landscape.early_alignment.aligned_neurons",
-    "Nature": "shallowflow.landscape.early_alignment.balances",
-    "NeuronAlignment": "shallowflow.landscape.early_alignment.aligned_neurons",
-    "PLBounds": "shallowflow.landscape.weak_interaction.interactions",
-    "Pull": "shallowflow.landscape.early_alignment.pulls",
-    "RateBounds": "shallowflow.landscape.plateau.levels",
-    "RegressionLines": "shallowflow.landscape.plateau.stationary",
-    "SpuriousConditions": "shallowflow.landscape.early_alignment.spurious",
-    "Stationarity": "shallowflow.landscape.plateau.stationary",
-    "StepClass": "shallowflow.landscape.two_timescale.step_classes",
-    "Trap": "shallowflow.landscape.plateau.stationary",
-    "activation_probability": "shallowflow.landscape.weak_interaction.first_activation",
-    "alignment_threshold": "shallowflow.landscape.early_alignment.pulls",
-    "average_pl": "shallowflow.landscape.weak_interaction.interactions",
-    "balance": "shallowflow.landscape.early_alignment.balances",
-    "best_outer": "shallowflow.landscape.two_timescale.population",
-    "blocks": "shallowflow.landscape.geometry.blocks",
-    "cell_bound": "shallowflow.landscape.geometry.cones",
-    "cones": "shallowflow.landscape.geometry.cones",
-    "correctly_activated": "shallowflow.landscape.weak_interaction.first_activation",
-    "covered_error": "shallowflow.landscape.two_timescale.step_classes",
-    "energies": "shallowflow.landscape.weak_interaction.interactions",
-    "exit_condition": "shallowflow.landscape.plateau.levels",
-    "extinction_time": "shallowflow.landscape.weak_interaction.first_activation",
-    "extremal_vectors": "shallowflow.landscape.early_alignment.extremal",
-    "face_bound": "shallowflow.landscape.geometry.cones",
-    "fair_activation_probability": "shallowflow.landscape.weak_interaction.first_activation",
-    "fate_of_last_piece": "shallowflow.landscape.two_timescale.step_classes",
-    "feature_gram": "shallowflow.landscape.two_timescale.population",
-    "feature_moments": "shallowflow.landscape.two_timescale.population",
-    "fully_trained": "shallowflow.landscape.plateau.stationary",
-    "gaussian_dimension": "shallowflow.landscape.weak_interaction.interactions",
-    "goodness": "shallowflow.landscape.two_timescale.step_classes",
-    "interaction": "shallowflow.landscape.weak_interaction.interactions",
-    "jump_distances": "shallowflow.landscape.two_timescale.step_classes",
-    "least_squares": "shallowflow.landscape.geometry.least_squares",
-    "lemma_5_widths": "shallowflow.landscape.weak_interaction.first_activation",
-    "local_pl": "shallowflow.landscape.weak_interaction.interactions",
-    "mask_failure_bound": "shallowflow.landscape.geometry.orthonormal",
-    "mask_matrix": "shallowflow.landscape.geometry.orthonormal",
-    "mask_of": "shallowflow.landscape.geometry.orthonormal",
-    "mask_report": "shallowflow.landscape.geometry.orthonormal",
-    "merged_neurons": "shallowflow.landscape.early_alignment.aligned_neurons",
-    "min_norm_interpolator": "shallowflow.landscape.incremental",
-    "min_squared_norm": "shallowflow.landscape.incremental",
-    "minimal_gates": "shallowflow.landscape.geometry.subgradient",
-    "minimal_subgradient": "shallowflow.landscape.early_alignment.pulls",
-    "nature": "shallowflow.landscape.early_alignment.balances",
-    "neuron_alignment": "shallowflow.landscape.early_alignment.aligned_neurons",
-    "norm_constant": "shallowflow.landscape.incremental",
-    "orthonormality": "shallowflow.landscape.geometry.orthonormal",
-    "pl_bounds": "shallowflow.landscape.weak_interaction.interactions",
-    "plateau_level": "shallowflow.landscape.plateau.levels",
-    "population_gradient": "shallowflow.landscape.two_timescale.population",
-    "population_loss": "shallowflow.landscape.two_timescale.population",
-    "projected_residual": "shallowflow.landscape.plateau.levels",
-    "pull": "shallowflow.landscape.early_alignment.pulls",
-    "rate_bounds": "shallowflow.landscape.plateau.levels",
-    "rate_matrix": "shallowflow.landscape.plateau.levels",
-    "regression_lines": "shallowflow.landscape.plateau.stationary",
-    "sampled_probability": "shallowflow.landscape.weak_interaction.first_activation",
-    "separation": "shallowflow.landscape.two_timescale.population",
-    "spurious_conditions": "shallowflow.landscape.early_alignment.spurious",
-    "squared_norm": "shallowflow.landscape.incremental",
-    "stationarity": "shallowflow.landscape.plateau.stationary",
-    "step_class": "shallowflow.landscape.two_timescale.step_classes",
-    "sufficient_width": "shallowflow.landscape.weak_interaction.first_activation",
-    "to_knots": "shallowflow.landscape.plateau.stationary",
-    "trap": "shallowflow.landscape.plateau.stationary",
-    "well_separated": "shallowflow.landscape.two_timescale.population",
-}
-"""Public names, and the modules they come from."""
-
 if TYPE_CHECKING:
-    from shallowflow.landscape.early_alignment.aligned_neurons import (
-        MergedNeurons,
-        NeuronAlignment,
-        merged_neurons,
-        neuron_alignment,
-    )
-    from shallowflow.landscape.early_alignment.balances import Balance, Nature, balance, nature
-    from shallowflow.landscape.early_alignment.extremal import (
-        ExtremalVector,
-        ExtremalVectors,
-        extremal_vectors,
-    )
-    from shallowflow.landscape.early_alignment.pulls import (
-        AlignmentThreshold,
-        Pull,
-        alignment_threshold,
-        minimal_subgradient,
-        pull,
-    )
-    from shallowflow.landscape.early_alignment.spurious import SpuriousConditions, spurious_conditions
-    from shallowflow.landscape.geometry.blocks import Blocks, blocks
-    from shallowflow.landscape.geometry.cones import Cone, Cones, cell_bound, cones, face_bound
-    from shallowflow.landscape.geometry.least_squares import LeastSquares, least_squares
-    from shallowflow.landscape.geometry.orthonormal import (
-        MaskReport,
-        mask_failure_bound,
-        mask_matrix,
-        mask_of,
-        mask_report,
-        orthonormality,
-    )
-    from shallowflow.landscape.geometry.subgradient import minimal_gates
-    from shallowflow.landscape.incremental import (
-        HALVING_RATIO,
-        min_norm_interpolator,
-        min_squared_norm,
-        norm_constant,
-        squared_norm,
-    )
-    from shallowflow.landscape.plateau.levels import (
-        ExitCondition,
-        RateBounds,
-        exit_condition,
-        plateau_level,
-        projected_residual,
-        rate_bounds,
-        rate_matrix,
-    )
-    from shallowflow.landscape.plateau.stationary import (
-        RegressionLines,
-        Stationarity,
-        Trap,
-        fully_trained,
-        regression_lines,
-        stationarity,
-        to_knots,
-        trap,
-    )
-    from shallowflow.landscape.two_timescale.population import (
-        best_outer,
-        feature_gram,
-        feature_moments,
-        population_gradient,
-        population_loss,
-        separation,
-        well_separated,
-    )
-    from shallowflow.landscape.two_timescale.step_classes import (
-        Goodness,
-        StepClass,
-        covered_error,
-        fate_of_last_piece,
-        goodness,
-        jump_distances,
-        step_class,
+    from shallowflow.landscape.early_alignment.aligned_neurons import MergedNeurons as MergedNeurons
+    from shallowflow.landscape.early_alignment.aligned_neurons import NeuronAlignment as NeuronAlignment
+    from shallowflow.landscape.early_alignment.aligned_neurons import merged_neurons as merged_neurons
+    from shallowflow.landscape.early_alignment.aligned_neurons import neuron_alignment as neuron_alignment
+    from shallowflow.landscape.early_alignment.balances import Balance as Balance
+    from shallowflow.landscape.early_alignment.balances import Nature as Nature
+    from shallowflow.landscape.early_alignment.balances import balance as balance
+    from shallowflow.landscape.early_alignment.balances import nature as nature
+    from shallowflow.landscape.early_alignment.extremal import ExtremalVector as ExtremalVector
+    from shallowflow.landscape.early_alignment.extremal import ExtremalVectors as ExtremalVectors
+    from shallowflow.landscape.early_alignment.extremal import extremal_vectors as extremal_vectors
+    from shallowflow.landscape.early_alignment.pulls import AlignmentThreshold as AlignmentThreshold
+    from shallowflow.landscape.early_alignment.pulls import Pull as Pull
+    from shallowflow.landscape.early_alignment.pulls import alignment_threshold as alignment_threshold
+    from shallowflow.landscape.early_alignment.pulls import minimal_subgradient as minimal_subgradient
+    from shallowflow.landscape.early_alignment.pulls import pull as pull
+    from shallowflow.landscape.early_alignment.spurious import LeastSquares as LeastSquares
+    from shallowflow.landscape.early_alignment.spurious import SpuriousConditions as SpuriousConditions
+    from shallowflow.landscape.early_alignment.spurious import least_squares as least_squares
+    from shallowflow.landscape.early_alignment.spurious import spurious_conditions as spurious_conditions
+    from shallowflow.landscape.geometry.activity import activity as activity
+    from shallowflow.landscape.geometry.blocks import Blocks as Blocks
+    from shallowflow.landscape.geometry.blocks import blocks as blocks
+    from shallowflow.landscape.geometry.cones import Cone as Cone
+    from shallowflow.landscape.geometry.cones import Cones as Cones
+    from shallowflow.landscape.geometry.cones import cell_bound as cell_bound
+    from shallowflow.landscape.geometry.cones import cones as cones
+    from shallowflow.landscape.geometry.cones import face_bound as face_bound
+    from shallowflow.landscape.geometry.orthonormal import MaskReport as MaskReport
+    from shallowflow.landscape.geometry.orthonormal import mask_failure_bound as mask_failure_bound
+    from shallowflow.landscape.geometry.orthonormal import mask_matrix as mask_matrix
+    from shallowflow.landscape.geometry.orthonormal import mask_of as mask_of
+    from shallowflow.landscape.geometry.orthonormal import mask_report as mask_report
+    from shallowflow.landscape.geometry.orthonormal import orthonormality as orthonormality
+    from shallowflow.landscape.geometry.subgradient import minimal_gates as minimal_gates
+    from shallowflow.landscape.incremental import HALVING_RATIO as HALVING_RATIO
+    from shallowflow.landscape.incremental import min_norm_interpolator as min_norm_interpolator
+    from shallowflow.landscape.incremental import min_squared_norm as min_squared_norm
+    from shallowflow.landscape.incremental import norm_constant as norm_constant
+    from shallowflow.landscape.incremental import squared_norm as squared_norm
+    from shallowflow.landscape.plateau.levels import ExitCondition as ExitCondition
+    from shallowflow.landscape.plateau.levels import RateBounds as RateBounds
+    from shallowflow.landscape.plateau.levels import exit_condition as exit_condition
+    from shallowflow.landscape.plateau.levels import plateau_level as plateau_level
+    from shallowflow.landscape.plateau.levels import projected_residual as projected_residual
+    from shallowflow.landscape.plateau.levels import rate_bounds as rate_bounds
+    from shallowflow.landscape.plateau.levels import rate_matrix as rate_matrix
+    from shallowflow.landscape.plateau.stationary import RegressionLines as RegressionLines
+    from shallowflow.landscape.plateau.stationary import Stationarity as Stationarity
+    from shallowflow.landscape.plateau.stationary import Trap as Trap
+    from shallowflow.landscape.plateau.stationary import fully_trained as fully_trained
+    from shallowflow.landscape.plateau.stationary import regression_lines as regression_lines
+    from shallowflow.landscape.plateau.stationary import stationarity as stationarity
+    from shallowflow.landscape.plateau.stationary import to_knots as to_knots
+    from shallowflow.landscape.plateau.stationary import trap as trap
+    from shallowflow.landscape.two_timescale.population import best_outer as best_outer
+    from shallowflow.landscape.two_timescale.population import feature_gram as feature_gram
+    from shallowflow.landscape.two_timescale.population import feature_moments as feature_moments
+    from shallowflow.landscape.two_timescale.population import population_gradient as population_gradient
+    from shallowflow.landscape.two_timescale.population import population_loss as population_loss
+    from shallowflow.landscape.two_timescale.population import separation as separation
+    from shallowflow.landscape.two_timescale.population import well_separated as well_separated
+    from shallowflow.landscape.two_timescale.step_classes import Goodness as Goodness
+    from shallowflow.landscape.two_timescale.step_classes import StepClass as StepClass
+    from shallowflow.landscape.two_timescale.step_classes import covered_error as covered_error
+    from shallowflow.landscape.two_timescale.step_classes import fate_of_last_piece as fate_of_last_piece
+    from shallowflow.landscape.two_timescale.step_classes import goodness as goodness
+    from shallowflow.landscape.two_timescale.step_classes import jump_distances as jump_distances
+    from shallowflow.landscape.two_timescale.step_classes import step_class as step_class
+    from shallowflow.landscape.weak_interaction.first_activation import (
+        activation_probability as activation_probability,
     )
     from shallowflow.landscape.weak_interaction.first_activation import (
-        activation_probability,
-        correctly_activated,
-        extinction_time,
-        fair_activation_probability,
-        lemma_5_widths,
-        sampled_probability,
-        sufficient_width,
+        correctly_activated as correctly_activated,
     )
-    from shallowflow.landscape.weak_interaction.interactions import (
-        Interaction,
-        PLBounds,
-        average_pl,
-        energies,
-        gaussian_dimension,
-        interaction,
-        local_pl,
-        pl_bounds,
+    from shallowflow.landscape.weak_interaction.first_activation import extinction_time as extinction_time
+    from shallowflow.landscape.weak_interaction.first_activation import (
+        fair_activation_probability as fair_activation_probability,
     )
-else:
+    from shallowflow.landscape.weak_interaction.first_activation import lemma_5_widths as lemma_5_widths
+    from shallowflow.landscape.weak_interaction.first_activation import (
+        sampled_probability as sampled_probability,
+    )
+    from shallowflow.landscape.weak_interaction.first_activation import sufficient_width as sufficient_width
+    from shallowflow.landscape.weak_interaction.interactions import Interaction as Interaction
+    from shallowflow.landscape.weak_interaction.interactions import PLBounds as PLBounds
+    from shallowflow.landscape.weak_interaction.interactions import average_pl as average_pl
+    from shallowflow.landscape.weak_interaction.interactions import energies as energies
+    from shallowflow.landscape.weak_interaction.interactions import gaussian_dimension as gaussian_dimension
+    from shallowflow.landscape.weak_interaction.interactions import interaction as interaction
+    from shallowflow.landscape.weak_interaction.interactions import local_pl as local_pl
+    from shallowflow.landscape.weak_interaction.interactions import pl_bounds as pl_bounds
+
+_PLACES = {
+    "early_alignment.aligned_neurons": "MergedNeurons NeuronAlignment merged_neurons neuron_alignment",
+    "early_alignment.balances": "Balance Nature balance nature",
+    "early_alignment.extremal": "ExtremalVector ExtremalVectors extremal_vectors",
+    "early_alignment.pulls": "AlignmentThreshold Pull alignment_threshold minimal_subgradient pull",
+    "early_alignment.spurious": "LeastSquares SpuriousConditions least_squares spurious_conditions",
+    "geometry.activity": "activity",
+    "geometry.blocks": "Blocks blocks",
+    "geometry.cones": "Cone Cones cell_bound cones face_bound",
+    "geometry.orthonormal": "MaskReport mask_failure_bound mask_matrix mask_of mask_report orthonormality",
+    "geometry.subgradient": "minimal_gates",
+    "incremental": "HALVING_RATIO min_norm_interpolator min_squared_norm norm_constant squared_norm",
+    "plateau.levels": (
+        "ExitCondition RateBounds exit_condition plateau_level projected_residual rate_bounds rate_matrix"
+    ),
+    "plateau.stationary": (
+        "RegressionLines Stationarity Trap fully_trained regression_lines stationarity to_knots trap"
+    ),
+    "two_timescale.population": (
+        "best_outer feature_gram feature_moments population_gradient population_loss separation "
+        "well_separated"
+    ),
+    "two_timescale.step_classes": (
+        "Goodness StepClass covered_error fate_of_last_piece goodness jump_distances step_class"
+    ),
+    "weak_interaction.first_activation": (
+        "activation_probability correctly_activated extinction_time fair_activation_probability "
+        "lemma_5_widths sampled_probability sufficient_width"
+    ),
+    "weak_interaction.interactions": (
+        "Interaction PLBounds average_pl energies gaussian_dimension interaction local_pl pl_bounds"
+    ),
+}
+"""The public names of each module."""
+
+_NAMES = {
+    name: f"shallowflow.landscape.{module}" for module, names in _PLACES.items() for name in names.split()
+}
+__all__ = sorted(_NAMES)
+
+if not TYPE_CHECKING:
     __getattr__, __dir__ = attach(__name__, _NAMES)

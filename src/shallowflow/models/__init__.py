@@ -1,7 +1,6 @@
 """What is trained: activations, networks, initialisations, losses."""
 
 from shallowflow.models import initialize
-from shallowflow.models.activation import CubicStep, LeakyReLU
 from shallowflow.models.loss import LogisticLoss, Loss, NormLoss, SquareLoss
 from shallowflow.models.networks import (
     AdditiveStepNetwork,
@@ -11,6 +10,8 @@ from shallowflow.models.networks import (
     ReLUNetwork,
     StepNetwork,
 )
+from shallowflow.models.relu import LeakyReLU
+from shallowflow.models.steps import CubicStep
 
 __all__ = [
     "AdditiveStepNetwork",

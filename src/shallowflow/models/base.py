@@ -1,9 +1,14 @@
-"""What every network shares: parameters in, parameters out; inputs checked at the border."""
+"""What every network is: parameters in, parameters out, inputs checked at the border.
+
+An engine asks little of a network: predict, pull a covector back to the parameters (`pullback`), and make
+a copy with other parameters (`moved`). Parameters travel as a dictionary name → array, in the order of
+`PARAMETERS`; all names but those of `OUTER_LAYER` belong to the inner layer.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar, Self
 
 import numpy as np
@@ -16,11 +21,21 @@ Parameters = dict[str, Floats]
 OUTER_LAYER = ("outer", "offset")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class BaseNetwork(FrozenArrays):
-    """What the networks share: parameters in, parameters out."""
+class BaseNetwork(FrozenArrays, ABC):
+    """A two-layer network f with m neurons on inputs of dimension d; frozen, its arrays read-only."""
 
     PARAMETERS: ClassVar[tuple[str, ...]]
+    outer: Floats
+
+    @property
+    def width(self) -> int:
+        """The number of neurons m."""
+        return len(self.outer)
+
+    @property
+    @abstractmethod
+    def dimension(self) -> int:
+        """The dimension d of the inputs."""
 
     @property
     def parameters(self) -> Parameters:
@@ -33,6 +48,26 @@ class BaseNetwork(FrozenArrays):
         copy.__dict__.update(self.__dict__)
         copy.__dict__.update({name: frozen(values) for name, values in parameters.items()})
         return copy
+
+    def __call__(self, x: ArrayLike) -> Floats:
+        """Return f at the rows of x, (k, d) → (k,); a vector of points is taken for d = 1."""
+        return self.predict(inputs_of(x, self.dimension))
+
+    @abstractmethod
+    def predict(self, inputs: Floats) -> Floats:
+        """Return f at checked inputs, (k, d) → (k,)."""
+
+    @abstractmethod
+    def preactivations(self, inputs: Floats) -> Floats:
+        """Return the arguments of the activation, one row per neuron, one column per input."""
+
+    @abstractmethod
+    def pullback(self, inputs: Floats, covector: Floats) -> Parameters:
+        """Return Σ_k covector_k ∂f(x_k)/∂θ for every parameter array θ."""
+
+    @abstractmethod
+    def tangent_kernel(self, inputs: Floats, epsilon: float = 1.0) -> Floats:
+        """Return J Jᵀ (k, k), the inner columns of the Jacobian J weighted by √epsilon."""
 
 
 def inputs_of(x: ArrayLike, dimension: int) -> Floats:

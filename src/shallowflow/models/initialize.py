@@ -16,6 +16,7 @@ from shallowflow.arrays import (
     generator,
     matrix,
     non_negative,
+    one_of,
     positive,
     real,
     same_length,
@@ -118,14 +119,30 @@ def he_uniform(width: int, dimension: int, *, slope: float = 0.0, seed: Seed = 0
 
 
 def asymmetric(
-    width: int, dimension: int, *, excess: float = 1.0, slope: float = 0.0, seed: Seed = 0
+    width: int,
+    dimension: int,
+    *,
+    excess: float = 1.0,
+    slope: float = 0.0,
+    seed: Seed = 0,
+    entries: str = "normal",
 ) -> ReLUNetwork:
-    """w_j ~ N(0, I/d), a_j = ±(‖w_j‖ + Exp(mean `excess`)), output factor 1/m, [weak_interaction] App. B."""
+    """w_j ~ N(0, I/d), a_j = ±(‖w_j‖ + Exp(mean `excess`)), output factor 1/m, [weak_interaction] App. B.
+
+    entries: "uniform" draws those of w_j from U(−1/√d, 1/√d), as the authors' programs do; with one seed the
+    signs and the excesses are those of "normal".
+    """
     width, dimension = count(width, "width"), count(dimension, "dimension")
+    one_of(entries, "entries", ("normal", "uniform"))
     rng = generator(seed)
-    inner = rng.standard_normal((width, dimension)) / np.sqrt(dimension)
-    size = np.linalg.norm(inner, axis=1) + non_negative(excess, "excess") * rng.standard_exponential(width)
-    return ReLUNetwork(inner, _signs(rng, width) * size, slope=slope, scale=1.0 / width)
+    inner = rng.standard_normal((width, dimension))
+    more = non_negative(excess, "excess") * rng.standard_exponential(width)
+    signs = _signs(rng, width)
+    if entries == "uniform":
+        inner = rng.uniform(-1.0, 1.0, (width, dimension))
+    inner = inner / np.sqrt(dimension)
+    outer = signs * (np.linalg.norm(inner, axis=1) + more)
+    return ReLUNetwork(inner, outer, slope=slope, scale=1.0 / width)
 
 
 def grouped(

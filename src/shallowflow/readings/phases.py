@@ -5,7 +5,7 @@ With 𝓘 the neurons that start with a_i > 0 and an active point, and β* the l
     1   alignment: until τ = −ε ln λ / D_max; the neurons turn, their norms stay small (Lemma 4);
     2a  growth:    until Σ_{i∈𝓘} a_i² = ε₂ (Lemma 5);
     2b  fit:       until ‖β* − Σ_{i∈𝓘} a_i w_i‖ ≤ ε₃ (Lemma 6);
-    3   local convergence, for ever (Lemma 7).
+    3   local convergence, from then on (Lemma 7).
 
 The paper's ε₂ and ε₃ are small constants without a number; here they are shares of ‖β*‖, which is what Σ
 a_i² tends to. λ = √Σ_j a_j(0)² is the smallest initialisation scale for which (5) holds at this width. A
@@ -21,13 +21,15 @@ import numpy as np
 
 from shallowflow.arrays import positive
 from shallowflow.data.dataset import Dataset, checked_dataset
-from shallowflow.dynamics.path import Snapshots
+from shallowflow.dynamics.clock.paths import Snapshots
 from shallowflow.dynamics.trajectory import Trajectory, checked_trajectory
 from shallowflow.errors import InvalidInputError
-from shallowflow.landscape.early_alignment.balances import check_relu
+from shallowflow.landscape.early_alignment.balances import init_scale
 from shallowflow.landscape.early_alignment.pulls import alignment_threshold
-from shallowflow.landscape.geometry.least_squares import least_squares
+from shallowflow.landscape.early_alignment.spurious import least_squares
+from shallowflow.landscape.geometry.activity import activity, check_relu
 from shallowflow.models.networks import ReLUNetwork
+from shallowflow.readings.settings import agreed
 
 PHASES = ("1", "2a", "2b", "3")
 BISECTIONS = 40
@@ -51,17 +53,6 @@ class Phase:
         return self.end - self.start
 
 
-def init_scale(network: ReLUNetwork) -> float:
-    """Return λ = √(scale·Σ_j a_j²), the smallest scale of (3) for which (5) holds at this width.
-
-    Examples
-    --------
-    >>> init_scale(ReLUNetwork([[0.1], [0.1]], [0.3, -0.4]))
-    0.5
-    """
-    return float(np.sqrt(network.scale) * np.linalg.norm(network.outer))
-
-
 def phases(
     trajectory: Trajectory,
     dataset: Dataset,
@@ -73,10 +64,10 @@ def phases(
 ) -> tuple[Phase, ...]:
     """Return the phases that a trajectory of a `ReLUNetwork` went through (square loss, ½·mean).
 
-    epsilon: ε of Thm 1; growth, fit: ε₂ and ε₃ as shares of ‖β*‖; speed: of the flow. The last phase listed
-    is the one in which the trajectory ends; on data unlike those of Thm 4 that may be an early one. Between
-    two records of a descent the times are those of the straight line; without networks recorded on the way
-    (`networks=False`) they are those of the records.
+    epsilon: ε of Thm 1; growth, fit: ε₂ and ε₃ as shares of ‖β*‖; speed: of the flow, if the trajectory does
+    not say. The last phase listed is the one in which the trajectory ends; on data unlike those of Thm 4 that
+    may be an early one. Between two records of a descent the times are those of the straight line; without
+    networks recorded on the way (`networks=False`) they are those of the records.
     """
     first = check_relu(checked_trajectory(trajectory).initial, "trajectory")
     estimator = least_squares(checked_dataset(dataset)).coefficients
@@ -84,9 +75,9 @@ def phases(
     if size == 0:
         raise InvalidInputError("targets: the least-squares estimator is zero: there is nothing to grow to")
     thresholds = positive(growth, "growth") * size, positive(fit, "fit") * size
-    active = (first.outer > 0) & np.any(first.preactivations(dataset.inputs) > 0, axis=1)
+    active = (first.outer > 0) & np.any(activity(first, dataset.inputs) > 0, axis=1)
     begin, last = float(trajectory.path.times[0]), float(trajectory.path.times[-1])
-    rate = positive(speed, "speed") * first.scale
+    rate = positive(agreed(trajectory, "speed", speed, 1.0), "speed") * first.scale
     aligned = (
         begin
         + alignment_threshold(dataset, slope=first.slope, epsilon=epsilon).time(init_scale(first)) / rate

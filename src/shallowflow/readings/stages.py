@@ -1,13 +1,13 @@
-"""The stages of a trajectory: spells of constant activation pattern, with their plateau levels and rates.
+"""The stages of a trajectory: intervals of constant activation pattern, with their plateau levels and rates.
 
 During a stage the counts {u_l} of [plateau] (3.2) are constant and the loss tends to the stage's level Q₀ at
 a rate between r_min(t) and r_max(t) (Thm 3.1, `landscape.plateau`); a stage ends when a knot passes a
-data point, or comes to slide on one, or leaves it. While a knot slides it does not move, and the rates leave
+data point, or comes to rest on one, or leaves it. A resting knot does not move, and the rates leave
 it out. No engine is needed: any trajectory of a `KnotNetwork` will do, a recording from elsewhere too.
 
-How sharply the stages are resolved is the trajectory's own matter. A flow that keeps its polynomials gives
+How sharply the stages are resolved depends on the trajectory's path. A flow that keeps its polynomials gives
 the times of passage to rounding. Snapshots know the pattern at their recorded times only: a stage then runs
-from the first to the last record of a spell, and what happened between two records stays unseen.
+from the first to the last record of one pattern, and what happened between two records is not detected.
 """
 
 from __future__ import annotations
@@ -22,29 +22,27 @@ import numpy as np
 
 from shallowflow.arrays import Floats, Ints, count, positive
 from shallowflow.data.dataset import Dataset, checked_dataset
-from shallowflow.dynamics.nodes import lobatto_nodes
-from shallowflow.dynamics.path import Path, Polynomials
+from shallowflow.dynamics.clock.paths import Path, Polynomials
 from shallowflow.dynamics.trajectory import Trajectory, checked_trajectory
 from shallowflow.errors import InvalidInputError
+from shallowflow.landscape.geometry.activity import RESTING
 from shallowflow.landscape.geometry.blocks import Blocks, blocks, blocks_of, sort_data
 from shallowflow.landscape.plateau.levels import extreme_rates, level_of
+from shallowflow.lobatto import lobatto_nodes
 from shallowflow.models.loss import SquareLoss
 from shallowflow.models.networks import KnotNetwork
+from shallowflow.readings.settings import agreed
 
-# A knot this close to a data point, relative to the data's size, is taken to lie on it (it slides there).
-ON_POINT = 1e-12
 # Passages closer than this, relative to the time, count as one.
 SAME_TIME = 1e-13
 # A slide shorter than this, relative to the time, is none.
 BRIEF = 1e-6
 FEWEST_SAMPLES = 5
 
-Pattern = Callable[[float], Ints]
-
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """One spell of constant activation pattern.
+    """One interval of constant activation pattern.
 
     times (k,): sample times, from the stage's start to its end; excess (k,): L − Q₀ there; r_min, r_max (k,):
     the rates there, in the trajectory's own time (NaN if not asked for); level: Q₀; blocks: the pattern's
@@ -115,36 +113,46 @@ def stages(
 ) -> tuple[Stage, ...]:
     """Return the stages of a trajectory of a `KnotNetwork`, in order of time.
 
-    loss: of the flow; by default ½Σ or ½·mean, whichever the recorded losses are. speed: of the flow.
+    loss, speed: of the flow, if the trajectory does not say; by default ½·mean or ½Σ, whichever the recorded
+    losses are, and 1.
     samples: at most so many sample times per stage (O(n³) each; rates=False leaves the rates out: O(n + m)).
     """
     loss = recorded_loss(trajectory, dataset, loss)
-    speed, samples = positive(speed, "speed"), count(samples, "samples", FEWEST_SAMPLES)
+    speed = positive(agreed(trajectory, "speed", speed, 1.0), "speed")
+    samples = count(samples, "samples", FEWEST_SAMPLES)
     data = sort_data(dataset)
-    slack = ON_POINT * float(np.max(np.abs(data.inputs)))
+    slack = RESTING * float(np.max(np.abs(data.inputs)))
     dense = isinstance(trajectory.path, Polynomials)
 
     def at(time: float) -> KnotNetwork:
         return _network(trajectory(float(time)))
 
-    found = []
-    for times in _spells(trajectory.path, data.inputs, slack):
-        network = at(0.5 * (times[0] + times[-1]) if dense else times[0])
-        held = blocks_of(network.knots + slack, network.outer, data)
-        sampled = _sample_times(times, samples, dense=dense)
-        moved = [held.moved(at(time)) for time in sampled]
-        found.append(_stage(sampled, moved, _sliding(network, data.inputs, slack), (loss, speed, rates)))
+    weight, found = loss.weight(dataset.size), []
+    for interval in _intervals(trajectory.path, data.inputs, slack):
+        network = at(0.5 * (interval[0] + interval[-1]) if dense else interval[0])
+        pattern = blocks_of(network.knots, network.outer, data, network.knots + slack)
+        sliding = _sliding(network, data.inputs, slack)
+        times = _sample_times(interval, samples, dense=dense)
+        moved = [pattern.moved(at(time)) for time in times]
+        excess = np.array([0.5 * weight * float(now.coordinates @ now.coordinates) for now in moved])
+        r_min, r_max = np.full((2, len(times)), np.nan)
+        if rates:
+            r_min, r_max = speed * weight * np.array([extreme_rates(now, sliding) for now in moved]).T
+        found.append(Stage(times, excess, r_min, r_max, level_of(moved[0], loss), moved[0], sliding))
     return tuple(found)
 
 
 def recorded_loss(trajectory: Trajectory, dataset: Dataset, loss: SquareLoss | None = None) -> SquareLoss:
-    """Return the loss that a trajectory of a `KnotNetwork` recorded, ½Σ or ½·mean; refuse any other."""
+    """Return the loss that a trajectory of a `KnotNetwork` recorded, ½·mean or ½Σ; refuse any other."""
     network = _network(checked_trajectory(trajectory).initial)
+    loss = agreed(trajectory, "loss", loss, None)
+    if loss is not None and not isinstance(loss, SquareLoss):
+        raise InvalidInputError(f"trajectory: must be of a flow of the square loss, got {loss}")
     recorded = float(trajectory.losses[0])
     checked_dataset(dataset)
     residuals = blocks(network, dataset).residuals
     square = 0.5 * float(residuals @ residuals)
-    for candidate in (SquareLoss("sum"), SquareLoss("mean")) if loss is None else (loss,):
+    for candidate in (SquareLoss(), SquareLoss("sum")) if loss is None else (loss,):
         if np.isclose(recorded, candidate.weight(dataset.size) * square, rtol=1e-6, atol=1e-300):
             return candidate
     raise InvalidInputError(
@@ -170,7 +178,7 @@ def _signatures(knots: Floats, x: Floats, slack: float) -> Ints:
     return np.concatenate([_patterns(knots, x, slack), strictly], axis=-1)
 
 
-def _spells(path: Path, x: Floats, slack: float) -> list[Floats]:
+def _intervals(path: Path, x: Floats, slack: float) -> list[Floats]:
     """Return, for each stage, its start, the path's own times inside it, and its end."""
     width = len(path.template.parameters["outer"])
     if not isinstance(path, Polynomials):
@@ -194,7 +202,7 @@ def _spells(path: Path, x: Floats, slack: float) -> list[Floats]:
         else:
             slid += _passages(left, right, signature)
     cuts = _apart([float(path.times[0]), *passed], SAME_TIME)
-    # A knot that merely passes a point lies on it for a moment, which is no stage of its own.
+    # A knot that passes a point lies on it for a moment, which is no stage of its own.
     cuts = sorted(cuts + [time for time in _apart(slid, BRIEF) if _distance(time, cuts) > BRIEF * abs(time)])
     return [_times_within(path.times, *ends) for ends in pairwise([*cuts, float(path.times[-1])])]
 
@@ -215,9 +223,9 @@ def _distance(time: float, times: list[float]) -> float:
 
 
 def _times_within(times: Floats, start: float, end: float) -> Floats:
-    """Return start, the times well inside, and end: a step that ends at a passage ends a hair off it."""
-    hair = 1e-9 * (end - start)
-    return np.concatenate([[start], times[(times > start + hair) & (times < end - hair)], [end]])
+    """Return start, the times well inside, and end: a step that ends at a passage ends near it."""
+    near = 1e-9 * (end - start)
+    return np.concatenate([[start], times[(times > start + near) & (times < end - near)], [end]])
 
 
 def _inner_nodes(path: Polynomials, width: int) -> tuple[Floats, Floats]:
@@ -229,7 +237,7 @@ def _inner_nodes(path: Polynomials, width: int) -> tuple[Floats, Floats]:
     return moments.ravel(), values.reshape(-1, width)
 
 
-def _passages(left: float, right: float, pattern: Pattern) -> list[float]:
+def _passages(left: float, right: float, pattern: Callable[[float], Ints]) -> list[float]:
     """Return the times in (left, right] at which the pattern changes, by bisection to rounding."""
     times: list[float] = []
     current, last = pattern(left), pattern(right)
@@ -261,19 +269,6 @@ def _sliding(network: KnotNetwork, x: Floats, slack: float) -> tuple[int, ...]:
     near = x[np.minimum(right, len(x) - 1)]
     on_point = (np.abs(near - network.knots) <= slack) & (network.knots + slack < x[-1])
     return tuple(int(j) for j in np.flatnonzero(on_point))
-
-
-def _stage(
-    times: Floats, held: list[Blocks], sliding: tuple[int, ...], flow: tuple[SquareLoss, float, bool]
-) -> Stage:
-    """Return the stage with these blocks at its sample times, under a flow (loss, speed, rates or not)."""
-    loss, speed, rates = flow
-    weight = loss.weight(len(held[0].targets))
-    excess = np.array([0.5 * weight * float(found.coordinates @ found.coordinates) for found in held])
-    r_min, r_max = np.full((2, len(times)), np.nan)
-    if rates:
-        r_min, r_max = speed * weight * np.array([extreme_rates(found, sliding) for found in held]).T
-    return Stage(times, excess, r_min, r_max, level_of(held[0], loss), held[0], sliding)
 
 
 def _integral(times: Floats, rates: Floats) -> Decay:

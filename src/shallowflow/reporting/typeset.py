@@ -1,7 +1,8 @@
-"""Short formulas in running text: t_n, D_max, 10^−6, λ^(2ε) as subscripts and superscripts.
+"""Durations as people say them, and short formulas in running text: t_n, D_max, 10^−6, λ^(2ε).
 
-Only what is surely a formula is set: a subscript of a single letter that is no part of a word, so that file
-names and parameter names (`label_seed`) stay as they are, and powers of a letter, number or bracket.
+Formulas become subscripts and superscripts. Only what surely is one is set: a subscript of a single letter
+that is no part of a word, so that file names and parameter names (`label_seed`) stay as they are, and powers
+of a letter, number or bracket.
 """
 
 from __future__ import annotations
@@ -13,6 +14,24 @@ _FORMULA = re.compile(
     r"(?<![\w.\\-])(?P<base>[^\W\d_])_(?P<below>[A-Za-z0-9∞*]{1,5})(?!\w|\.\w)"
     r"|(?<=[\w)\]])\^(?:\((?P<inside>[^()\s]*)\)|(?P<power>[−-]?\w+))"
 )
+
+
+def seconds_text(seconds: float) -> str:
+    """Return a duration as people say it: 0.4 s, 12 s, 3 min 20 s, 2 h 5 min.
+
+    Examples
+    --------
+    >>> seconds_text(0.42), seconds_text(200.0), seconds_text(7500)
+    ('0.4 s', '3 min 20 s', '2 h 5 min')
+    """
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
 def for_matplotlib(text: str) -> str:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from shallowflow.arrays import count
 from shallowflow.errors import InvalidInputError, ShallowflowError
-from shallowflow.studies.execution import RunOutcome, execute_elsewhere, failed
-from shallowflow.studies.executors import cores
+from shallowflow.studies.executors import RunOutcome, cores, execute_elsewhere, failed
 from shallowflow.studies.study import Run
 
 if TYPE_CHECKING:

@@ -15,7 +15,6 @@ import sys
 import sysconfig
 from collections.abc import Callable, Iterator
 from functools import cache
-from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -39,6 +38,8 @@ def code_version(function: Callable[..., Any]) -> str:
 @cache
 def version(package: str) -> str:
     """Return the version of an installed package; "unknown" for a source tree that is not installed."""
+    from importlib import metadata  # slow to import
+
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:

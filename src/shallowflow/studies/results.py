@@ -1,9 +1,16 @@
-"""`Result`: what is known of one run. A study's results are a list of them."""
+"""`Result`: what is known of one run. A study's results are a list of them, or a table in CSV or Parquet.
+
+Columns: identity, repeat, status, `parameters.NAME`…, `metrics.NAME`…, seconds, cpu_seconds, started, worker,
+attempts, error. A parameter that is no number and no text is its JSON text.
+"""
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,9 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shallowflow.errors import FileFormatError
-from shallowflow.studies.execution import RunOutcome
-from shallowflow.studies.study import Run
+from shallowflow.errors import FileFormatError, InvalidInputError
+from shallowflow.files import write_atomically
 
 
 class StoredArrays(Mapping[str, NDArray[Any]]):
@@ -70,6 +76,59 @@ class Result:
         return self.status == "done"
 
 
-def in_memory(run: Run, outcome: RunOutcome) -> Result:
-    """Return the result of a run that no store keeps."""
-    return Result(parameters=run.parameters, repeat=run.repeat, attempts=1, **outcome.__dict__)
+FIRST = ("identity", "repeat", "status")
+LAST = ("seconds", "cpu_seconds", "started", "worker", "attempts", "error")
+
+
+def table(results: Sequence[Result]) -> dict[str, list[Any]]:
+    """Return the columns of the table; None where a run has no such value."""
+    columns: dict[str, list[Any]] = {name: [getattr(r, name) for r in results] for name in FIRST}
+    for name in dict.fromkeys(name for result in results for name in result.parameters):
+        columns[f"parameters.{name}"] = [_cell(result.parameters.get(name)) for result in results]
+    for name in dict.fromkeys(name for result in results for name in result.metrics):
+        columns[f"metrics.{name}"] = [result.metrics.get(name) for result in results]
+    return columns | {name: [getattr(r, name) for r in results] for name in LAST}
+
+
+def write_table(results: Sequence[Result], path: Path) -> None:
+    """Write the table as CSV or Parquet, by the ending of the file's name, whole or not at all."""
+    WRITERS[path.suffix.lower()](table(results), path)
+
+
+def _write_csv(columns: dict[str, list[Any]], path: Path) -> None:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    # repr of a float is the shortest text that reads back as the same number.
+    writer.writerows(zip(*columns.values(), strict=True))
+    write_atomically(path, text.getvalue().encode())
+
+
+def _write_parquet(columns: dict[str, list[Any]], path: Path) -> None:
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError as error:
+        raise InvalidInputError(
+            "path: Parquet needs pyarrow; pip install 'shallowflow[parquet]', or name a .csv file"
+        ) from error
+    arrow = pyarrow.table({name: _alike(values) for name, values in columns.items()})
+    write_atomically(path, lambda file: parquet.write_table(arrow, file))
+
+
+def _cell(value: Any) -> Any:
+    return value if value is None or isinstance(value, bool | int | float | str) else json.dumps(value)
+
+
+def _alike(values: list[Any]) -> list[Any]:
+    """Return a column of one type, as Parquet needs it: numbers as they are, mixtures as texts."""
+    kinds = {type(value) for value in values if value is not None}
+    if len(kinds) <= 1 or kinds == {int, float}:
+        return [float(v) if kinds == {int, float} and v is not None else v for v in values]
+    return [None if value is None else str(value) for value in values]
+
+
+WRITERS: dict[str, Callable[[dict[str, list[Any]], Path], None]] = {
+    ".csv": _write_csv,
+    ".parquet": _write_parquet,
+}

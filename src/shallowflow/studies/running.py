@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 from shallowflow.arrays import shown
 from shallowflow.errors import InvalidInputError
-from shallowflow.studies.execution import RunOutcome
-from shallowflow.studies.executors import Executor, Serial
-from shallowflow.studies.results import Result, in_memory
+from shallowflow.studies.executors import Executor, RunOutcome, Serial
+from shallowflow.studies.results import Result
 from shallowflow.studies.store import Store
 from shallowflow.studies.study import Run, Study
 
@@ -72,14 +71,18 @@ def run_all(
     )
     if store is not None:
         return [store.results(study.name) for study in studies]
-    return [[in_memory(one, outcomes[one.identity]) for one in study.runs] for study in studies]
+    return [[_in_memory(one, outcomes[one.identity]) for one in study.runs] for study in studies]
+
+
+def _in_memory(run: Run, outcome: RunOutcome) -> Result:
+    return Result(parameters=run.parameters, repeat=run.repeat, attempts=1, **vars(outcome))
 
 
 def _computed(
     missing: list[Run], executor: Executor, store: Store | None, progress: Progress | None, tally: Tally
 ) -> dict[str, RunOutcome]:
     """Compute runs, write each down as it is finished, and return the outcomes that no store keeps."""
-    show = progress or _silent
+    show = progress or (lambda tally: None)
     show(tally)
     outcomes: dict[str, RunOutcome] = {}
     if not missing:
@@ -95,7 +98,3 @@ def _computed(
             tally = Tally(tally.total, tally.kept, done, failed, outcome)
             show(tally)
     return outcomes
-
-
-def _silent(tally: Tally) -> None:
-    """Show no progress."""

@@ -24,7 +24,7 @@ import numpy as np
 
 from shallowflow.errors import FileFormatError, StoreError
 from shallowflow.files import as_path, write_atomically
-from shallowflow.studies.execution import RunOutcome
+from shallowflow.studies.executors import RunOutcome
 from shallowflow.studies.results import Result, StoredArrays
 from shallowflow.studies.study import Run, Study, plain_parameters
 
@@ -55,9 +55,9 @@ class Store:
         self.directory = as_path(directory, "directory")
         self.writable = writable
         self._lock: sqlite3.Connection | None = None
-        with self._told("opened"):
+        with self._clear_errors("opened"):
             self._database = self._open_to_write() if writable else self._open_to_read()
-        with self._told("opened"):
+        with self._clear_errors("opened"):
             self._check_format()
 
     def __enter__(self) -> Store:
@@ -74,7 +74,7 @@ class Store:
 
     def plan(self, study: Study) -> None:
         """Write down the runs of a study; runs of an earlier plan stay, outside the present one."""
-        with self._told("written"), self._database as database:
+        with self._clear_errors("written"), self._database as database:
             database.execute(
                 "INSERT OR REPLACE INTO studies VALUES (?, ?, ?, datetime('now'))",
                 (study.name, study.runs[0].task_name, str(study.root_seed)),
@@ -95,10 +95,7 @@ class Store:
 
     def missing(self, runs: Iterable[Run]) -> list[Run]:
         """Return the runs that have no result: not computed yet, or failed."""
-        with self._told("read"):
-            done = {
-                row[0] for row in self._database.execute("SELECT identity FROM runs WHERE status = 'done'")
-            }
+        done = {row[0] for row in self._rows("SELECT identity FROM runs WHERE status = 'done'")}
         return [run for run in runs if run.identity not in done]
 
     def find(self, run: Run) -> Result | None:
@@ -109,14 +106,14 @@ class Store:
 
     def forget(self, runs: Iterable[Run]) -> None:
         """Take back the results of runs, so that they count as missing."""
-        with self._told("written"), self._database as database:
+        with self._clear_errors("written"), self._database as database:
             database.executemany(
                 "UPDATE runs SET status = 'planned' WHERE identity = ?", ((run.identity,) for run in runs)
             )
 
     def record(self, outcome: RunOutcome) -> None:
         """Write an outcome; when this returns it is on the disk."""
-        with self._told("written"):
+        with self._clear_errors("written"):
             if outcome.arrays:
                 arrays = dict(outcome.arrays)
                 # Unlike np.savez, which takes names as keyword arguments, this takes every name.
@@ -167,16 +164,12 @@ class Store:
     def remove(self, study: str) -> int:
         """Remove a study and the runs that belong to no other one; return how many runs went."""
         self._check_study(study)
-        with self._told("written"):
+        with self._clear_errors("written"):
             with self._database as database:
                 database.execute("DELETE FROM members WHERE study = ?", (study,))
                 database.execute("DELETE FROM studies WHERE name = ?", (study,))
-                orphans = [
-                    row[0]
-                    for row in database.execute(
-                        "SELECT identity FROM runs WHERE identity NOT IN (SELECT identity FROM members)"
-                    )
-                ]
+                left = "SELECT identity FROM runs WHERE identity NOT IN (SELECT identity FROM members)"
+                orphans = [row[0] for row in database.execute(left)]
                 for table in ("metrics", "runs"):
                     database.executemany(f"DELETE FROM {table} WHERE identity = ?", ((o,) for o in orphans))
             # Rows first: arrays without a row are waste, a row without its arrays would be a lie.
@@ -185,28 +178,27 @@ class Store:
         return len(orphans)
 
     def _result(self, row: sqlite3.Row, metrics: dict[str, float]) -> Result:
-        path = self._arrays(row["identity"])
+        done, path = row["status"] == "done", self._arrays(row["identity"])
+        texts = {name: row[name] or "" for name in ("error", "started", "worker")}
         return Result(
-            identity=row["identity"],
-            parameters=plain_parameters(json.loads(row["parameters"]), "parameters"),
-            repeat=row["repeat"],
-            status=row["status"],
-            metrics=metrics if row["status"] == "done" else {},
-            arrays=StoredArrays(path) if row["status"] == "done" and path.exists() else {},
-            error=row["error"] or "",
-            started=row["started"] or "",
+            row["identity"],
+            plain_parameters(json.loads(row["parameters"]), "parameters"),
+            row["repeat"],
+            row["status"],
+            metrics if done else {},
+            StoredArrays(path) if done and path.exists() else {},
             seconds=row["seconds"] or 0.0,
             cpu_seconds=row["cpu_seconds"] or 0.0,
-            worker=row["worker"] or "",
             versions=json.loads(row["versions"] or "{}"),
             attempts=row["attempts"],
+            **texts,
         )
 
     def _arrays(self, identity: str) -> Path:
         return self.directory / "arrays" / f"{identity}.npz"
 
     def _rows(self, query: str, *values: Any) -> Sequence[sqlite3.Row]:
-        with self._told("read"):
+        with self._clear_errors("read"):
             return self._database.execute(query, values).fetchall()
 
     def _check_study(self, study: str) -> None:
@@ -271,7 +263,7 @@ class Store:
             raise StoreError(f"store {self.directory}: is of format {found}, this program reads {FORMAT}")
 
     @contextmanager
-    def _told(self, done: str) -> Iterator[None]:
+    def _clear_errors(self, done: str) -> Iterator[None]:
         """Turn trouble with files and SQLite into one clear message."""
         try:
             yield

@@ -14,6 +14,7 @@ from scipy.integrate import solve_ivp
 import shallowflow as sf
 from shallowflow.arrays import Floats
 from shallowflow.dynamics.engines.cone_flow import ConeFlow
+from shallowflow.dynamics.problem import Task
 from shallowflow.models import Loss
 
 seeds = st.integers(0, 100_000)
@@ -158,19 +159,19 @@ def test_no_crossing_is_missed() -> None:
     """After every step, the pattern of every neuron of a cone is that of its cone."""
     dataset = sf.data.GENERATORS["stewart"]()
     network = sf.initialize.gaussian(300, 2, init_scale=1e-2, seed=5)
-    engine = ConeFlow(network, dataset, sf.SquareLoss(), 1.0, 1.0, 1e-8, 0.0)
-    active = engine.geometry().seen
-    looked_at = 0
-    while engine.time < 60.0:
-        moved = len(engine.advance(60.0).moves.times)
-        assert engine.verdict() is None
-        now, groups = engine.network(), engine.groups()
-        inside = groups < len(active)
-        z = now.inner[inside] @ engine.geometry().points.T
+    engine = ConeFlow(Task(network, dataset, sf.SquareLoss()))
+    time, looked_at = 0.0, 0
+    while time < 60.0:
+        piece = engine.advance(60.0, rows=True)
+        assert piece.stop is None
+        path = engine.path(piece.times, piece.rows)
+        now, groups = engine.network(), engine._groups()
+        inside = groups < len(path.seen)
+        z = now.inner[inside] @ path.points.T
         size = np.linalg.norm(now.inner[inside], axis=1)[:, None]
-        wrong = (z > 1e-12 * size) != (active[groups[inside]] > 0)
+        wrong = (z > 1e-12 * size) != (path.seen[groups[inside]] > 0)
         assert not np.any(wrong & (np.abs(z) > 1e-9 * size))
-        looked_at += moved
+        time, looked_at = float(piece.times[-1]), looked_at + len(path.movers)
     assert looked_at > 500
 
 

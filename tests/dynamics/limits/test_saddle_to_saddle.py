@@ -89,7 +89,8 @@ def test_the_network_in_time_is_constant_between_jumps() -> None:
     network, data = by_hand()
     limit = sf.saddle_to_saddle(network, data)
     assert not limit(0.79).outer.any()
-    assert limit(0.8) == limit.saddle(0)
+    assert limit(0.8) == limit.saddle(1)
+    assert limit(float(np.nextafter(0.8, 0.0))) == limit.saddle(0)
     assert limit(0.81) == limit.saddle(1)
     assert limit(100.0) == limit.final
 

@@ -10,6 +10,7 @@ from numba import njit
 from shallowflow.arrays import Bools, Floats
 from shallowflow.kernels.cones import descent as cone_descent
 from shallowflow.kernels.cones.geometry import LOGISTIC, SQUARE, Samples, Walls, arrange
+from shallowflow.kernels.cones.groups import State
 
 
 @dataclass(frozen=True)
@@ -25,12 +26,12 @@ class Problem:
     scale: float = 1.0
 
     def kernel(self) -> tuple[Walls, Samples, float, tuple[int, float, float]]:
-        """What the kernel is told of the problem."""
+        """The problem as the kernel takes it."""
         walls, samples = arrange(self.inputs, self.targets)
         rate = self.step * self.scale / len(self.targets)
         return walls, samples, self.slope, (LOGISTIC if self.logistic else SQUARE, self.scale, rate)
 
-    def begin(self) -> cone_descent.State:
+    def begin(self) -> State:
         """The kernel's state at the start."""
         return cone_descent.begin(self.theta[:, :2], self.theta[:, 2], *self.kernel())
 

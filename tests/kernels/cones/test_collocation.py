@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.polynomial import Polynomial
 
-from shallowflow.dynamics.nodes import integration_matrix, lobatto_nodes
 from shallowflow.kernels.cones.collocation import (
     NEVER,
     NODES,
@@ -17,6 +16,7 @@ from shallowflow.kernels.cones.collocation import (
     value_at,
     weights_at,
 )
+from shallowflow.lobatto import integration_matrix, lobatto_nodes
 
 RULE = chebyshev_rule()
 GRID = RULE.grid

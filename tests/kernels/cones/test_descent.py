@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from shallowflow.arrays import Floats
 from shallowflow.data.generators import stewart, three_points
-from shallowflow.kernels.cones.descent import CROSSINGS, HOT_NEURONS, MOST_HOT, STRAYS, advance, neurons_now
+from shallowflow.kernels.cones.descent import advance, neurons_now
 from shallowflow.kernels.cones.geometry import first_cone
+from shallowflow.kernels.cones.groups import CROSSINGS, MOST_STEPPED, STEPPED, STEPS, STRAYS
 from shallowflow.models import initialize
 from tests.kernels.cones.cone_reference import Problem, bucketed_loop, plain_loop, random_problem
 
@@ -37,9 +38,9 @@ def test_iterates_and_crossings_are_those_of_plain_descent(seed: int) -> None:
         was, active = active, problem.patterns(theta)
         crossings += np.unique(np.nonzero(was != active)[0]).size
         if step in (1, 10, 100, 1000, 5000):
-            advance(state, *kernel, step - int(state[3][0]))
-            assert np.abs(neurons_now(state, kernel[0]) - theta).max() <= 1e-9 * np.abs(theta).max()
-            assert state[3][CROSSINGS] == crossings
+            advance(state, *kernel, step - int(state.counters[STEPS]))
+            assert np.abs(neurons_now(state) - theta).max() <= 1e-9 * np.abs(theta).max()
+            assert state.counters[CROSSINGS] == crossings
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -50,12 +51,12 @@ def test_every_neuron_is_in_its_cone_after_every_step(seed: int) -> None:
     for _ in range(400):
         advance(state, *kernel, 1)
         theta = problem.plain(theta)
-        now = neurons_now(state, kernel[0])
+        now = neurons_now(state)
         np.testing.assert_array_equal(problem.patterns(now), problem.patterns(theta))
-        held = state[0][0].heap >= 0
+        held = state.neurons.heap >= 0
         cones = np.array([first_cone(w0, w1, kernel[0]) for w0, w1, _ in now])
-        np.testing.assert_array_equal(state[0][0].heap[held] // 2, cones[held])
-        np.testing.assert_array_equal(state[0][0].heap[held] % 2 == 1, now[held, 2] < 0)
+        np.testing.assert_array_equal(state.neurons.heap[held] // 2, cones[held])
+        np.testing.assert_array_equal(state.neurons.heap[held] % 2 == 1, now[held, 2] < 0)
 
 
 def test_three_points_for_long() -> None:
@@ -64,8 +65,8 @@ def test_three_points_for_long() -> None:
     state, kernel, theta = problem.begin(), problem.kernel(), problem.theta.copy()
     assert advance(state, *kernel, 200_000) == 200_000
     crossings = bucketed_loop(theta, data.inputs, data.targets, 1e-3, 200_000)
-    assert np.abs(neurons_now(state, kernel[0]) - theta).max() <= 1e-8 * np.abs(theta).max()
-    assert state[3][CROSSINGS] == crossings
+    assert np.abs(neurons_now(state) - theta).max() <= 1e-8 * np.abs(theta).max()
+    assert state.counters[CROSSINGS] == crossings
 
 
 def test_neurons_that_cross_again_and_again() -> None:
@@ -76,11 +77,11 @@ def test_neurons_that_cross_again_and_again() -> None:
     crossings = plain_loop(theta, data.inputs, data.targets, 1e-3, 100_000)
     for steps in (1, 999, 49_000, 50_000):
         advance(state, *kernel, steps)
-    assert state[3][MOST_HOT] > 10
-    assert state[3][HOT_NEURONS] > 0
+    assert state.counters[MOST_STEPPED] > 10
+    assert state.counters[STEPPED] > 0
     assert crossings > 10_000
-    assert state[3][CROSSINGS] == crossings
-    assert np.abs(neurons_now(state, kernel[0]) - theta).max() <= 1e-10 * np.abs(theta).max()
+    assert state.counters[CROSSINGS] == crossings
+    assert np.abs(neurons_now(state) - theta).max() <= 1e-10 * np.abs(theta).max()
 
 
 @pytest.mark.parametrize("slope", [0.0, 0.25])
@@ -100,11 +101,11 @@ def test_neurons_on_walls_and_at_zero(slope: float) -> None:
     ]
     problem = Problem(inputs, np.array([1.0, -2.0, 0.5, 1.0]), np.array(neurons, dtype=float), 2.0**-6, slope)
     state, kernel, theta = problem.begin(), problem.kernel(), problem.theta
-    assert state[3][STRAYS] >= 2
+    assert state.counters[STRAYS] >= 2
     for _ in range(3):
         advance(state, *kernel, 1)
         theta = problem.plain(theta)
-        np.testing.assert_allclose(neurons_now(state, kernel[0]), theta, rtol=1e-13, atol=1e-14)
+        np.testing.assert_allclose(neurons_now(state), theta, rtol=1e-13, atol=1e-14)
 
 
 def test_long_steps_are_exact_too() -> None:
@@ -118,12 +119,10 @@ def test_long_steps_are_exact_too() -> None:
     for _ in range(60):
         advance(state, *kernel, 1)
         theta = problem.plain(theta)
-        forces.append(np.linalg.norm(state[2].forces, axis=1).max())
-        np.testing.assert_array_equal(
-            problem.patterns(neurons_now(state, kernel[0])), problem.patterns(theta)
-        )
+        forces.append(np.linalg.norm(state.work.forces, axis=1).max())
+        np.testing.assert_array_equal(problem.patterns(neurons_now(state)), problem.patterns(theta))
     assert max(forces) > 0.3
-    assert np.abs(neurons_now(state, kernel[0]) - theta).max() <= 1e-11 * np.abs(theta).max()
+    assert np.abs(neurons_now(state) - theta).max() <= 1e-11 * np.abs(theta).max()
 
 
 def test_divergence_stops_at_a_finite_iterate() -> None:
@@ -132,4 +131,4 @@ def test_divergence_stops_at_a_finite_iterate() -> None:
     state, kernel = problem.begin(), problem.kernel()
     done = advance(state, *kernel, 1000)
     assert 0 < done < 100
-    assert np.isfinite(neurons_now(state, kernel[0])).all()
+    assert np.isfinite(neurons_now(state)).all()

@@ -9,31 +9,24 @@ from hypothesis import strategies as st
 
 from shallowflow.arrays import Bools
 from shallowflow.data.generators import three_points
-from shallowflow.kernels.cones.geometry import LOGISTIC, SQUARE
-from shallowflow.kernels.cones.pattern_table import Loss, Points, points_off_origin
-from shallowflow.kernels.cones.patterns import (
-    CROSSINGS,
-    MOST_STEPPED,
-    STEPS,
-    State,
-    advance,
-    begin,
-    neurons_now,
-)
+from shallowflow.kernels.cones.geometry import LOGISTIC, SQUARE, Loss
+from shallowflow.kernels.cones.pattern_steppers import CROSSINGS, STEPPED, STEPS
+from shallowflow.kernels.cones.pattern_table import Points, points_off_origin
+from shallowflow.kernels.cones.patterns import State, advance, begin, neurons_now
 from shallowflow.models import initialize
 from tests.kernels.cones.cone_reference import Problem, bucketed_loop
 
 
 def kernel(problem: Problem) -> tuple[Points, Loss]:
-    """What the kernel is told of the problem."""
+    """The problem as the kernel takes it."""
     points = points_off_origin(problem.inputs, problem.targets, problem.slope)
     rate = problem.step * problem.scale / len(problem.targets)
     return points, (LOGISTIC if problem.logistic else SQUARE, problem.scale, rate)
 
 
-def start(problem: Problem, grouped: bool) -> State:
+def start(problem: Problem) -> State:
     """The kernel's state at the start."""
-    return begin(problem.theta[:, :-1], problem.theta[:, -1], *kernel(problem), grouped)
+    return begin(problem.theta[:, :-1], problem.theta[:, -1], kernel(problem)[0])
 
 
 def random_problem(seed: int, dimension: int) -> Problem:
@@ -63,11 +56,11 @@ def changed(before: Bools, after: Bools) -> int:
     return np.unique(np.nonzero(before != after)[0]).size
 
 
-@settings(deadline=None, derandomize=True, max_examples=10)
-@given(st.integers(0, 10**6), st.sampled_from([1, 2, 3, 3, 5]), st.booleans())
-def test_iterates_and_crossings_are_those_of_plain_descent(seed: int, dimension: int, grouped: bool) -> None:
+@settings(deadline=None, derandomize=True, max_examples=15)
+@given(st.integers(0, 10**6), st.sampled_from([1, 2, 3, 3, 5]))
+def test_iterates_and_crossings_are_those_of_plain_descent(seed: int, dimension: int) -> None:
     problem = random_problem(seed, dimension)
-    state, told = start(problem, grouped), kernel(problem)
+    state, given = start(problem), kernel(problem)
     theta, active, crossings = problem.theta, problem.patterns(problem.theta), 0
     for step in range(1, 5001):
         theta = problem.plain(theta)
@@ -78,38 +71,37 @@ def test_iterates_and_crossings_are_those_of_plain_descent(seed: int, dimension:
         was, active = active, problem.patterns(theta)
         crossings += changed(was, active)
         if step in (1, 10, 100, 1000, 5000):
-            advance(state, *told, step - int(state.counters[STEPS]))
+            advance(state, *given, step - int(state.counters[STEPS]))
             assert np.abs(neurons_now(state) - theta).max() <= 1e-9 * np.abs(theta).max()
             assert state.counters[CROSSINGS] == crossings
 
 
-@pytest.mark.parametrize("grouped", [True, False])
-def test_every_neuron_has_its_pattern_after_every_step(grouped: bool) -> None:
-    problem = random_problem(4, 3)
-    state, told = start(problem, grouped), kernel(problem)
+@pytest.mark.parametrize("seed", [4, 5, 9])
+def test_every_neuron_has_its_pattern_after_every_step(seed: int) -> None:
+    problem = random_problem(seed, 3)
+    state, given = start(problem), kernel(problem)
     theta, table = problem.theta, state.table
     for _ in range(300):
-        advance(state, *told, 1)
+        advance(state, *given, 1)
         theta = problem.plain(theta)
         now = neurons_now(state)
         np.testing.assert_array_equal(problem.patterns(now), problem.patterns(theta))
         used = table.used[: table.size[0]]
         assert table.members[used].sum() == len(theta)
         kept = {tuple(row) for row in table.active[used]}
-        active = now[:, :-1] @ told[0].inputs.T > 0
+        active = now[:, :-1] @ given[0].inputs.T > 0
         assert kept == {tuple(row) for row in active.astype(np.int8)}
         held = state.groups.heap >= 0
         np.testing.assert_array_equal(table.active[state.groups.heap[held] // 2], active[held])
 
 
-@pytest.mark.parametrize("grouped", [True, False])
-def test_three_points_for_long(grouped: bool) -> None:
+def test_three_points_for_long() -> None:
     data = three_points()
-    network = initialize.balanced(2000 if grouped else 200, 2, init_scale=1e-3, seed=0)
-    steps = 200_000 if grouped else 20_000
+    network = initialize.balanced(2000, 2, init_scale=1e-3, seed=0)
+    steps = 200_000
     theta = np.column_stack([network.inner, network.outer])
     problem = Problem(data.inputs, data.targets, theta.copy(), 1e-3)
-    state = start(problem, grouped)
+    state = start(problem)
     assert advance(state, *kernel(problem), steps) == steps
     crossings = bucketed_loop(theta, data.inputs, data.targets, 1e-3, steps)
     assert np.abs(neurons_now(state) - theta).max() <= 1e-8 * np.abs(theta).max()
@@ -120,11 +112,11 @@ def test_neurons_that_cross_again_and_again_are_stepped_one_by_one() -> None:
     rng = np.random.default_rng(2)
     inputs, targets = rng.standard_normal((8, 3)), rng.standard_normal(8)
     problem = Problem(inputs, targets, 1e-3 * rng.standard_normal((60, 4)), 5e-3)
-    state, theta = start(problem, True), problem.theta
+    state, theta = start(problem), problem.theta
     advance(state, *kernel(problem), 6000)
     for _ in range(6000):
         theta = problem.plain(theta)
-    assert state.counters[MOST_STEPPED] > 5
+    assert 0 < state.counters[STEPPED] < 60
     assert state.counters[CROSSINGS] > 2000
     assert np.abs(neurons_now(state) - theta).max() <= 1e-10 * np.abs(theta).max()
 
@@ -133,7 +125,7 @@ def test_long_steps_and_divergence() -> None:
     rng = np.random.default_rng(3)
     inputs, targets = rng.standard_normal((6, 3)), 3 * rng.standard_normal(6)
     problem = Problem(inputs, targets, 0.2 * rng.standard_normal((50, 4)), 0.15)
-    state, theta = start(problem, True), problem.theta
+    state, theta = start(problem), problem.theta
     forces = []
     for _ in range(40):
         advance(state, *kernel(problem), 1)
@@ -143,6 +135,6 @@ def test_long_steps_and_divergence() -> None:
     assert max(forces) > 0.2
     assert np.abs(neurons_now(state) - theta).max() <= 1e-11 * np.abs(theta).max()
     wild = Problem(inputs, targets, rng.standard_normal((50, 4)), 10.0)
-    state = start(wild, True)
+    state = start(wild)
     assert 0 < advance(state, *kernel(wild), 1000) < 100
     assert np.isfinite(neurons_now(state)).all()

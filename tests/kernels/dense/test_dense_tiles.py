@@ -17,8 +17,8 @@ Array = NDArray[Any]
 
 
 @njit(cache=False)
-def project(w: Array, x: Array, shares: Array, slope: float, residual: Array, values: Array) -> None:
-    dense_tiles.project(w, x, shares, slope, residual, values)
+def project(w: Array, x: Array, shares: Array, slope: float, outputs: Array, values: Array) -> None:
+    dense_tiles.project(w, x, shares, slope, outputs, values)
 
 
 @njit(cache=False)
@@ -29,6 +29,11 @@ def gate(values: Array, residual: Array, slope: float) -> None:
 @njit(cache=False)
 def correlate(pulls: Array, inputs: Array, first: int, gradient: Array) -> None:
     dense_tiles.correlate(pulls, inputs[:, first : first + COLUMNS], gradient)
+
+
+@njit(cache=False)
+def push(w: Array, gradient: Array, outer: Array, inner_rate: float, outer_rate: float) -> None:
+    dense_tiles.push(w, gradient, outer, inner_rate, outer_rate)
 
 
 @pytest.mark.parametrize("kind", [np.float64, np.float32])
@@ -45,7 +50,7 @@ def test_tiles_are_products(kind: type[Any]) -> None:
     sizes = np.abs(w).T @ np.abs(x)
     assert_rounded(values, z, 7, size=float(np.max(sizes)), kind=kind)
     size = float(np.max(np.abs(residual) + np.abs(shares) @ sizes))
-    assert_rounded(left, residual - shares @ (gates * z), 7 + ROWS, size=size, kind=kind)
+    assert_rounded(left, residual + shares @ (gates * z), 7 + ROWS, size=size, kind=kind)
     gate(values, left, slope)
     assert_rounded(values, gates * left, 1, kind=kind)
 
@@ -65,3 +70,16 @@ def test_a_correlation_adds_to_the_gradient(panels: int, kind: type[Any]) -> Non
     product = np.einsum("pks,prs->kr", chosen, pulls)
     sizes = np.abs(start) + np.einsum("pks,prs->kr", np.abs(chosen), np.abs(pulls))
     assert_rounded(gradient, start + product, panels * samples + 1, size=float(np.max(sizes)), kind=kind)
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32])
+def test_a_push_is_a_step_of_both_layers(kind: type[Any]) -> None:
+    rng = np.random.default_rng(2)
+    w, gradient = (rng.standard_normal((7, ROWS)).astype(kind) for _ in range(2))
+    outer = rng.standard_normal(ROWS).astype(kind)
+    moved = w + kind(0.5) * outer * gradient
+    expected = outer + kind(0.25) * np.sum(w * gradient, axis=0)
+    push(w, gradient, outer, kind(0.5), kind(0.25))
+    assert_rounded(w, moved, 3, kind=kind)
+    assert_rounded(outer, expected, 2 * 7, size=20.0, kind=kind)
+    assert not gradient.any()

@@ -11,19 +11,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from shallowflow.arrays import Floats
 from shallowflow.kernels.dense import fused as fused_descent
 from shallowflow.kernels.dense.fused import PANEL, ROWS
-from tests.kernels.plain_descent import constants, plain, problem
+from shallowflow.kernels.shared.losses import LOGISTIC, SQUARE, Problem
+from tests.kernels.plain_descent import Start, Weights, assert_same_steps, constants, plain, problem
 from tests.rounding import assert_rounded
 
 
 def fused(
-    start: tuple[Floats, Floats, Floats, Floats], slope: float, steps: int, kind: type[Any] = np.float64
-) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The weights after `steps` steps of the kernel."""
+    start: Start, slope: float, steps: int, loss: int = SQUARE, kind: type[Any] = np.float64
+) -> tuple[Weights, Floats]:
+    """Return the weights after `steps` steps of the kernel, and the losses before each and at the end."""
     inner, outer, inputs, targets = start
     numbers = constants(slope, kind)
     samples = PANEL // numbers.itemsize
@@ -33,21 +33,18 @@ def fused(
     panels = fused_descent.packed(inputs, samples, numbers)
     wanted = np.zeros((len(panels), samples), kind)
     wanted.reshape(-1)[: len(targets)] = targets
-    assert fused_descent.advance(packed, moved, panels, wanted, numbers, steps) == steps
+    losses = np.empty(steps)
+    problem = Problem(panels, wanted, numbers, loss)
+    assert fused_descent.advance(packed, moved, problem, steps, losses) == steps
     weights = packed.transpose(0, 2, 1).reshape(moved.size, -1)
     assert not weights[len(outer) :].any()
     assert not weights[:, inner.shape[1] :].any()
-    return weights[: len(outer), : inner.shape[1]], moved.reshape(-1)[: len(outer)]
+    now = fused_descent.loss_now(packed, moved, problem)
+    layers = weights[: len(outer), : inner.shape[1]], moved.reshape(-1)[: len(outer)]
+    return layers, np.append(losses, now)
 
 
-def assert_same_steps(found: tuple[Floats, Floats], expected: tuple[Floats, Floats], operations: int) -> None:
-    """Assert that both layers are the same; the kernel adds up in registers, NumPy by BLAS."""
-    size = max(float(np.max(np.abs(layer))) for layer in expected)
-    assert size < 10
-    for mine, plain_one in zip(found, expected, strict=True):
-        assert_rounded(mine, plain_one, operations, size=size)
-
-
+@pytest.mark.parametrize("loss", [SQUARE, LOGISTIC])
 @pytest.mark.parametrize("slope", [0.0, 0.3])
 @pytest.mark.parametrize(
     ("size", "dimension", "width"),
@@ -62,26 +59,33 @@ def assert_same_steps(found: tuple[Floats, Floats], expected: tuple[Floats, Floa
         (385, 8, 1),
     ],
 )
-def test_the_steps_are_the_plain_ones(size: int, dimension: int, width: int, slope: float) -> None:
-    start = problem(size, dimension, width)
-    expected = plain(*start, slope, 40)
-    found = fused(start, slope, 40)
-    assert_same_steps(found, expected, 40 * (size + dimension + width))
+def test_the_steps_are_the_plain_ones(size: int, dimension: int, width: int, slope: float, loss: int) -> None:
+    start = problem(size, dimension, width, loss)
+    assert_same_steps(fused(start, slope, 40, loss), start, slope, 40, loss)
+
+
+@pytest.mark.parametrize("loss", [SQUARE, LOGISTIC])
+def test_zeros_behind_the_inputs_of_a_panel_are_skipped(loss: int) -> None:
+    """Triangular inputs of several blocks, as in the span of n < d inputs, and a panel of zeros."""
+    inner, outer, inputs, targets = problem(230, 230, 9, loss)
+    inputs = np.tril(inputs)
+    inputs[40:80] = 0.0
+    start = inner, outer, inputs, targets
+    assert_same_steps(fused(start, 0.3, 20, loss), start, 0.3, 20, loss)
 
 
 def test_fewer_panels_fit_into_a_block_of_many_dimensions() -> None:
-    dimension = fused_descent.CACHE // (5 * PANEL)
-    start = problem(300, dimension, 9)
-    expected, found = plain(*start, 0.0, 3), fused(start, 0.0, 3)
-    assert_same_steps(found, expected, 3 * (300 + dimension + 9))
+    start = problem(300, fused_descent.CACHE // (5 * PANEL), 9)
+    assert_same_steps(fused(start, 0.0, 3), start, 0.0, 3, SQUARE)
 
 
+@pytest.mark.parametrize("loss", [SQUARE, LOGISTIC])
 @pytest.mark.parametrize("size", [1, 49, 900])
-def test_single_precision_stays_single(size: int) -> None:
+def test_single_precision_stays_single(size: int, loss: int) -> None:
     """One step in float32 is the double one up to float32's rounding, and not beyond it."""
-    start = problem(size, 5, 6)
-    expected = plain(*start, 0.0, 1)
-    weights, moved = fused(start, 0.0, 1, np.float32)
+    start = problem(size, 5, 6, loss)
+    expected, _ = plain(start, 0.0, 1, loss)
+    (weights, moved), _ = fused(start, 0.0, 1, loss, np.float32)
     assert weights.dtype == moved.dtype == np.float32
     assert_rounded(weights, expected[0], size + 11, kind=np.float32)
     assert np.max(np.abs(weights - expected[0])) > 1e-12
@@ -91,15 +95,15 @@ def test_a_step_that_overflows_is_reported() -> None:
     packed = fused_descent.packed(np.full((1, 1), 1e300), ROWS, np.zeros(1))
     outer = np.full((1, ROWS), 1e300)
     panels = fused_descent.packed(np.full((1, 1), 1e300), PANEL // 8, np.zeros(1))
-    targets = np.zeros((1, PANEL // 8))
-    assert fused_descent.advance(packed, outer, panels, targets, constants(0.0), 5) == 0
+    problem = Problem(panels, np.zeros((1, PANEL // 8)), constants(0.0), SQUARE)
+    assert fused_descent.advance(packed, outer, problem, 5, np.empty(0)) == 0
 
 
 NARROW = """
 from shallowflow.kernels.shared import vectors
 assert vectors.BYTES == {size}
 from tests.kernels.dense import test_fused_descent
-test_fused_descent.test_the_steps_are_the_plain_ones(49, 7, 9, 0.3)
+test_fused_descent.test_the_steps_are_the_plain_ones(49, 7, 9, 0.3, 0)
 """
 
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from shallowflow.kernels.orthogonal.step import classify
+from shallowflow.kernels.orthogonal.flow import classify
+from shallowflow.kernels.orthogonal.step import new_space, problem_of
 from tests.rounding import assert_rounded
 
 
 def classified(
     rho: list[float], g: list[list[float]], targets: list[float], tiny: float = 1e-10
 ) -> tuple[int, list[float], list[bool], list[bool]]:
-    n, m = len(targets), len(rho)
-    residual, fixed, live = np.empty(n), np.empty(n, np.bool_), np.empty(m, np.bool_)
-    moving = classify(np.array(rho), np.array(g), np.ones(m), np.array(targets), tiny, residual, fixed, live)
-    return moving, residual.tolist(), fixed.tolist(), live.tolist()
+    space = new_space(len(rho), len(targets))
+    problem = problem_of(np.ones(len(rho)), np.array(targets), 1.0, tiny)
+    moving = classify(np.array(rho), np.array(g), problem, space)
+    return moving, space.residual.tolist(), space.fixed.tolist(), space.live.tolist()
 
 
 def test_points_of_small_neurons_are_untouched() -> None:

@@ -9,7 +9,11 @@ import pytest
 from scipy.integrate import solve_ivp
 
 from shallowflow.arrays import Floats
-from shallowflow.kernels.orthogonal.step import leap
+from shallowflow.kernels.orthogonal.leap import Deaths, leap
+
+
+def new_deaths(size: int) -> Deaths:
+    return Deaths(np.empty(size), np.empty(size, np.int64))
 
 
 def by_scipy(g: Floats, sign: float, residual: Floats, rate: float, time: float) -> tuple[float, Floats]:
@@ -44,8 +48,8 @@ def test_a_leap_is_the_flow_of_one_neuron(seed: int, sign: float) -> None:
     g = np.maximum(g / np.linalg.norm(g), 0.0)
     residual, rate, time = rng.standard_normal(7), 0.3, 6.0
     expected, direction = by_scipy(g, sign, residual, rate, time)
-    moved, deaths, points = g.copy(), np.empty(7), np.empty(7, np.int64)
-    rho, taken, died = leap(-900.0, moved, sign, residual, rate, time, -np.inf, deaths, points)
+    moved, (deaths, points) = g.copy(), new_deaths(7)
+    rho, taken, died = leap(-900.0, moved, residual, sign * rate, time, -np.inf, Deaths(deaths, points))
     assert taken == time
     assert rho + 900.0 == pytest.approx(expected, abs=1e-9)
     np.testing.assert_allclose(moved, direction, atol=1e-9)
@@ -55,22 +59,21 @@ def test_a_leap_is_the_flow_of_one_neuron(seed: int, sign: float) -> None:
 
 def test_a_leap_stops_at_its_target() -> None:
     g, residual = np.array([0.6, 0.3, 0.0]), np.array([1.0, -1.0, 5.0])
-    deaths, points = np.empty(3), np.empty(3, np.int64)
     moved = g.copy()
-    rho, taken, _ = leap(-50.0, moved, 1.0, residual, 1.0, 1e9, -20.0, deaths, points)
+    rho, taken, _ = leap(-50.0, moved, residual, 1.0, 1e9, -20.0, new_deaths(3))
     assert rho == -20.0
     again = g.copy()
-    reached, _, _ = leap(-50.0, again, 1.0, residual, 1.0, taken, -np.inf, deaths, points)
+    reached, _, _ = leap(-50.0, again, residual, 1.0, taken, -np.inf, new_deaths(3))
     assert reached == pytest.approx(-20.0, abs=1e-12)
     np.testing.assert_allclose(again, moved, atol=1e-14)
 
 
 def test_a_neuron_opposed_to_its_drive_shrinks_along_itself() -> None:
-    g, deaths, points = np.array([1.0]), np.empty(1), np.empty(1, np.int64)
-    rho, _, died = leap(0.0, g, 1.0, np.array([-2.0]), 0.5, 3.0, np.inf, deaths, points)
+    g = np.array([1.0])
+    rho, _, died = leap(0.0, g, np.array([-2.0]), 0.5, 3.0, np.inf, new_deaths(1))
     assert (rho, died, g[0]) == (-3.0, 0, 1.0)
 
 
 def test_a_neuron_without_drive_stays() -> None:
-    g, deaths, points = np.array([0.5, 0.5]), np.empty(2), np.empty(2, np.int64)
-    assert leap(-3.0, g, 1.0, np.zeros(2), 1.0, 7.0, 0.0, deaths, points) == (-3.0, 7.0, 0)
+    g = np.array([0.5, 0.5])
+    assert leap(-3.0, g, np.zeros(2), 1.0, 7.0, 0.0, new_deaths(2)) == (-3.0, 7.0, 0)

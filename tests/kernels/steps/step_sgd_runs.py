@@ -6,10 +6,12 @@ import numpy as np
 
 import shallowflow as sf
 from shallowflow.arrays import Floats
-from shallowflow.dynamics.engines.step_sgd import HatSteps, PlainSteps, PlateauSteps, Sampling
+from shallowflow.dynamics.engines.steps import HatSteps, PlainSteps, PlateauSteps
+from shallowflow.dynamics.problem import SampledTask, Sampling
 from shallowflow.kernels.steps import sgd
 from shallowflow.kernels.steps.sgd import Stream, seeded
 from shallowflow.models.networks import StepNetwork
+from tests.dynamics.ticks import steps_made
 from tests.kernels.entry import entry
 
 TARGET = sf.PiecewiseConstant([0.2, 0.35, 0.5, 0.65, 0.8], [1.0, 5.0, 1.0, 3.0, 1.0, 5.0])
@@ -25,11 +27,15 @@ def sampling(epsilon: float, *, step: float = 1e-5, noise: float = 1.0, box: boo
     return Sampling(step, epsilon * step, noise, 1, np.random.SeedSequence(7), box)
 
 
+def task(network: StepNetwork, chosen: Sampling) -> SampledTask:
+    return SampledTask(network, TARGET, None, chosen, 0)
+
+
 def trained(name: str, network: StepNetwork, chosen: Sampling, steps: int) -> StepNetwork:
     """Return the network after that many steps of an engine, made in two goes."""
-    engine = ENGINES[name](network, TARGET, chosen)
-    assert engine.advance(steps // 3) == steps // 3
-    assert engine.advance(steps - steps // 3) == steps - steps // 3
+    engine = ENGINES[name](task(network, chosen))
+    assert steps_made(engine, steps // 3) == steps // 3
+    assert steps_made(engine, steps - steps // 3) == steps - steps // 3
     found = engine.network()
     assert isinstance(found, StepNetwork)
     return found

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 import shallowflow as sf
-from shallowflow.dynamics.engines.step_sgd import PlainSteps, Sampling
+from shallowflow.dynamics.engines.steps import PlainSteps
+from shallowflow.dynamics.problem import Sampling
 from shallowflow.models.networks import StepNetwork
-from tests.kernels.steps.step_sgd_runs import ENGINES, TARGET, python_twin, sampling, trained
+from tests.dynamics.ticks import steps_made
+from tests.kernels.steps.step_sgd_runs import ENGINES, python_twin, sampling, task, trained
 
 LONG = 100_000
 
@@ -65,21 +67,20 @@ def test_neurons_that_pass_each_other_keep_their_names(name: str) -> None:
 @pytest.mark.parametrize("name", ENGINES)
 def test_a_run_that_blows_up_says_after_how_many_steps(name: str) -> None:
     network = sf.initialize.uniform_positions(20, sharpness=4e-3, seed=1)
-    engine = ENGINES[name](network, TARGET, sampling(1e-5, step=0.5))
-    done = engine.advance(10_000)
+    engine = ENGINES[name](task(network, sampling(1e-5, step=0.5)))
+    done = steps_made(engine, 10_000)
     assert 0 < done < 10_000
-    plain = PlainSteps(network, TARGET, sampling(1e-5, step=0.5))
-    assert abs(done - plain.advance(10_000)) <= 1
+    plain = PlainSteps(task(network, sampling(1e-5, step=0.5)))
+    assert abs(done - steps_made(plain, 10_000)) <= 1
 
 
 def test_a_batch_averages_its_samples() -> None:
     """One step of batch 500 moves by the mean of 500 steps from the same place, on the same stream."""
     network = sf.initialize.uniform_positions(6, sharpness=0.2, outer=np.ones(6), seed=3)
     seed = np.random.SeedSequence(1)
-    engine = PlainSteps(network, TARGET, Sampling(1e-3, 1e-4, 1.0, 500, seed))
-    engine.advance(1)
+    engine = PlainSteps(task(network, Sampling(1e-3, 1e-4, 1.0, 500, seed)))
+    steps_made(engine, 1)
     moved = engine.network()
-    assert isinstance(moved, StepNetwork)
     # Steps so small that 500 of them see the same network: their sum is the gradient of the batch.
     tiny = trained("plain", network, Sampling(1e-9, 1e-10, 1.0, 1, seed), 500)
     for name in ("positions", "outer"):

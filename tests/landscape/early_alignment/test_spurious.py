@@ -1,4 +1,6 @@
-"""Assumptions 3 to 6 against direct sampling and hand calculation."""
+"""The least-squares line against the normal equations; Assumptions 3 to 6 against direct sampling and hand
+calculation.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +10,29 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
+import shallowflow as sf
 from shallowflow.arrays import Floats
 from shallowflow.data import Dataset
 from shallowflow.data.generators import three_points
 from shallowflow.landscape import cones, spurious_conditions
-from shallowflow.landscape.early_alignment.spurious import smallest_eta
+from shallowflow.landscape.early_alignment.spurious import least_squares, smallest_eta
+from tests.rounding import EPSILON
+
+
+def test_three_points_have_the_published_line() -> None:
+    """Normal equations by hand; the loss is 0.0875213675 (½ mean)."""
+    dataset = sf.data.GENERATORS["three_points"]()
+    x, y = dataset.inputs, dataset.targets
+    fit = least_squares(dataset)
+    np.testing.assert_allclose(fit.coefficients, np.linalg.solve(x.T @ x, x.T @ y), rtol=1e-12)
+    assert fit.loss == pytest.approx(0.0875213675, abs=1e-10)
+
+
+def test_undetermined_data_take_the_shortest_coefficients() -> None:
+    fit = least_squares(sf.Dataset([[1.0, 1.0]], [2.0]))
+    np.testing.assert_allclose(fit.coefficients, [1.0, 1.0])
+    assert fit.loss <= 0.5 * (10 * EPSILON * 2.0) ** 2
+
 
 FITTING = Dataset([[-0.95, 1.0], [0.0, 1.0], [0.95, 1.0]], [1.0, 0.05, 1.0])
 COUNTEREXAMPLE = Dataset([[-0.84, 1.0], [-0.16, 1.16], [0.84, 1.16]], [1.0, 0.16, 1.16])

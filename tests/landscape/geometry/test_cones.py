@@ -1,4 +1,6 @@
-"""The faces of the arrangement against linear programs, Cover's count and the plane's own geometry."""
+"""The faces of the arrangement against linear programs, Cover's count and the plane's own geometry; few data
+in many dimensions: what is found in their span is what is found without it.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +10,48 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
+import shallowflow as sf
 from shallowflow.arrays import Floats
 from shallowflow.data import Dataset
 from shallowflow.errors import InvalidInputError
-from shallowflow.landscape import cell_bound, cones, face_bound
-from shallowflow.landscape.geometry.cones import Cones, rays_of
+from shallowflow.landscape import cell_bound, extremal_vectors, face_bound, neuron_alignment
+from shallowflow.landscape.early_alignment.balances import balance
+from shallowflow.landscape.early_alignment.extremal import extremal_vectors_of
+from shallowflow.landscape.early_alignment.pulls import alignment_constants, pull
+from shallowflow.landscape.geometry.cones import (
+    Cones,
+    _by_angle,
+    _by_rays,
+    _hyperplanes,
+    _representatives,
+    cones,
+    faces_of,
+    rays_and_patterns,
+    rays_of,
+    span_of,
+)
+
+
+def test_the_plane_by_angle_agrees_with_the_general_method() -> None:
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        units = rng.integers(-3, 4, (9, 2)).astype(np.float64)
+        units = units[units.any(axis=1)]
+        units /= np.linalg.norm(units, axis=1, keepdims=True)
+        normals = _representatives(units, _hyperplanes(units)[0])
+        by_angle, by_rays = _by_angle(normals), _by_rays(normals)
+        ordered = [{tuple(row) for row in faces.patterns.tolist()} for faces in (by_angle, by_rays)]
+        assert ordered[0] == ordered[1]
+        assert len(by_angle.patterns) == len(by_rays.patterns) == 4 * len(normals)
+
+
+def test_coordinate_planes_have_every_sign_pattern_as_a_face() -> None:
+    found = faces_of(np.eye(3))
+    assert len(np.unique(found.patterns, axis=0)) == len(found.patterns) == 3**3 - 1
+    np.testing.assert_array_equal(found.dimensions, np.sum(found.patterns != 0, axis=1))
+    rays, patterns = rays_and_patterns(np.eye(3))
+    np.testing.assert_allclose(rays, patterns, atol=1e-15)
+
 
 DEGENERATE = {
     "coincident, antipodal and zero": [[1.0, 0.0], [2.0, 0.0], [-3.0, 0.0], [0.0, 0.0], [1.0, 1.0]],
@@ -135,3 +174,60 @@ def test_faces_are_read_like_a_sequence() -> None:
     with pytest.raises(IndexError):
         found[8]
     assert not found[0].pattern.flags.writeable
+
+
+def few_in_many(size: int = 4, dimension: int = 9) -> sf.Dataset:
+    rng = np.random.default_rng(5)
+    return sf.Dataset(rng.standard_normal((size, dimension)), rng.choice([-1.0, 1.0], size), "few")
+
+
+def test_inner_products_and_norms_stay() -> None:
+    data = few_in_many()
+    space = span_of(data)
+    assert space.dataset.inputs.shape == (4, 5)
+    assert space.dataset.inputs @ space.dataset.inputs.T == pytest.approx(data.inputs @ data.inputs.T)
+    network = sf.initialize.gaussian(30, 9, init_scale=1.0, seed=1)
+    inside = space.network(network)
+    assert inside.preactivations(space.dataset.inputs) == pytest.approx(network.preactivations(data.inputs))
+    assert balance(inside).values == pytest.approx(balance(network).values)
+    found, direct = neuron_alignment(inside, space.dataset), neuron_alignment(network, data)
+    assert found.cosines == pytest.approx(direct.cosines)
+    assert np.array_equal(found.states, direct.states)
+
+
+def test_extremal_vectors_and_constants_are_those_of_all_coordinates() -> None:
+    """The kinds too: a face that is a ray in the span is none in R^d."""
+    data = few_in_many()
+    found, arrangement = pull(data), cones(data)
+    shortest = found.minimal_all(arrangement.patterns)
+    direct = extremal_vectors_of(found, arrangement, shortest)
+    quick = extremal_vectors(data)
+    assert quick.complete
+    assert len(quick) == len(direct) > 2
+    for one, other in zip(quick, direct, strict=True):
+        assert (one.kind, one.pattern.tolist()) == (other.kind, other.pattern.tolist())
+        assert one.direction == pytest.approx(other.direction, abs=1e-10)
+        assert one.vector == pytest.approx(other.vector, abs=1e-10)
+    constants = alignment_constants(found, arrangement, shortest).threshold(0.25, 0.1)
+    threshold = sf.landscape.alignment_threshold(data)
+    for name in ("scale", "d_max", "d_min", "alpha_plus", "alpha_minus", "delta_0", "log_constant"):
+        assert getattr(threshold, name) == pytest.approx(getattr(constants, name), rel=1e-7), name
+
+
+def test_data_that_fill_their_space_are_left_alone() -> None:
+    data = few_in_many(4, 5)
+    space = span_of(data)
+    assert space.dataset is data
+    network = sf.initialize.balanced(3, 5, init_scale=1.0, seed=0)
+    assert space.network(network) is network
+
+
+def test_a_search_is_lifted_too() -> None:
+    data = few_in_many()
+    found = extremal_vectors(data, starts=10)
+    assert not found.complete
+    known = {vector.pattern.tobytes(): vector for vector in extremal_vectors(data)}
+    assert len(found) >= 2
+    for vector in found:
+        assert vector.direction.shape == (9,)
+        assert vector.direction == pytest.approx(known[vector.pattern.tobytes()].direction, abs=1e-9)

@@ -24,6 +24,7 @@ from shallowflow.models.networks import KnotNetwork
 from tests.landscape.frozen_flow import Piece, flow_pieces, jacobian
 from tests.landscape.geometry.test_blocks import problem
 
+SUM = SquareLoss("sum")
 ROUNDING = 1e-7  # Simpson's rule for ∫r in the reference; observed at most 4e-9
 
 
@@ -52,8 +53,8 @@ def test_level_and_projection_by_least_squares(seed: int) -> None:
     projection = project(spanning(network, dataset), residual)
     np.testing.assert_allclose(projected_residual(network, dataset), projection, atol=1e-11)
     level = 0.5 * np.sum((residual - projection) ** 2)
-    assert plateau_level(network, dataset) == pytest.approx(level, abs=1e-11)
-    mean = plateau_level(network, dataset, SquareLoss("mean"))
+    assert plateau_level(network, dataset, SUM) == pytest.approx(level, abs=1e-11)
+    mean = plateau_level(network, dataset)
     assert mean == pytest.approx(level / dataset.size, abs=1e-12)
     loss = SquareLoss("sum").value(network.predict(dataset.inputs), dataset.targets)
     assert level + 0.5 * np.sum(projected_residual(network, dataset) ** 2) == pytest.approx(loss, abs=1e-11)
@@ -63,7 +64,7 @@ def test_level_and_projection_by_least_squares(seed: int) -> None:
 @given(st.integers(0, 10_000))
 def test_rates_are_singular_values_of_the_jacobian(seed: int) -> None:
     network, dataset = problem(seed)
-    bounds = rate_bounds(network, dataset)
+    bounds = rate_bounds(network, dataset, SUM)
     exact = np.linalg.svd(full_jacobian(network, dataset), compute_uv=False)
     by_matrix = np.linalg.svd(rate_matrix(network, dataset), compute_uv=False)
     if bounds.rank == 0:
@@ -74,7 +75,7 @@ def test_rates_are_singular_values_of_the_jacobian(seed: int) -> None:
     assert np.sqrt(bounds.r_min) == pytest.approx(exact[bounds.rank - 1], abs=1e-13 * scale)
     np.testing.assert_allclose(by_matrix[: bounds.rank], exact[: bounds.rank], atol=1e-13 * scale)
     np.testing.assert_allclose(by_matrix[bounds.rank :], 0.0, atol=1e-13 * scale)
-    mean = rate_bounds(network, dataset, SquareLoss("mean"))
+    mean = rate_bounds(network, dataset)
     assert mean.r_max == pytest.approx(bounds.r_max / dataset.size, rel=1e-14)
 
 
@@ -95,7 +96,7 @@ def test_lemma_a2_corrected(seed: int, size: float, shift: float) -> None:
     network, dataset = problem(seed)
     knots = network.knots.copy()
     knots[0] += shift
-    bounds = rate_bounds(KnotNetwork(knots, size * network.outer), dataset)
+    bounds = rate_bounds(KnotNetwork(knots, size * network.outer), dataset, SUM)
     assert bounds.lower <= bounds.r_min * (1 + 1e-9)
     assert bounds.r_max <= bounds.upper * (1 + 1e-9)
     assert bounds.rank == 0 or bounds.lower > 0
@@ -119,16 +120,16 @@ def printed_lemma_a2(network: KnotNetwork, dataset: Dataset) -> tuple[float, flo
 def test_lemma_a2_as_printed_fails_in_three_ways() -> None:
     x = np.append(0.01, np.linspace(60.0, 60.1, 100))
     small = KnotNetwork([0.0], [0.01]), Dataset(x[:, None], np.zeros(101))
-    assert printed_lemma_a2(*small)[0] > 5 * rate_bounds(*small).r_min  # lost factor 1/c² in ‖N⁻¹‖²
+    assert printed_lemma_a2(*small)[0] > 5 * rate_bounds(*small, SUM).r_min  # lost factor 1/c² in ‖N⁻¹‖²
 
     far = KnotNetwork([-50.0], [1.0]), Dataset([[0.0], [0.1], [0.2]], [0.0, 0.0, 0.0])
-    assert printed_lemma_a2(*far)[1] < 0.1 * rate_bounds(*far).r_max  # a knot left of the data
+    assert printed_lemma_a2(*far)[1] < 0.1 * rate_bounds(*far, SUM).r_max  # a knot left of the data
 
     x = np.append(0.1, np.linspace(0.2, 1.1, 2000))
     lone = KnotNetwork([0.05, 0.15], [1.0, 1.0]), Dataset(x[:, None], np.zeros(2001))
-    assert printed_lemma_a2(*lone)[0] > 3 * rate_bounds(*lone).r_min  # a block of one point left out
+    assert printed_lemma_a2(*lone)[0] > 3 * rate_bounds(*lone, SUM).r_min  # a block of one point left out
     for network, dataset in (small, far, lone):
-        bounds = rate_bounds(network, dataset)
+        bounds = rate_bounds(network, dataset, SUM)
         assert 0 < bounds.lower <= bounds.r_min <= bounds.r_max <= bounds.upper
 
 
@@ -147,10 +148,10 @@ def test_theorem_3_1_holds_on_every_stage(seed: int) -> None:
     """Two-sided, with the exponents 2∫r of the proof, which are sharper than the printed upper bound."""
     network, dataset = random_problem(seed)
     for piece in flow_pieces(network, dataset, until=4.0, most=8):
-        level = plateau_level(piece.middle, dataset)
+        level = plateau_level(piece.middle, dataset, SUM)
         assert level == pytest.approx(piece.level(), abs=1e-9)
         assert piece.violation(level) <= ROUNDING
-        bounds = rate_bounds(piece.middle, dataset)
+        bounds = rate_bounds(piece.middle, dataset, SUM)
         assert (bounds.r_min, bounds.r_max) == pytest.approx(piece.rates(0.5 * sum(piece.ends)), rel=1e-6)
 
 
@@ -161,13 +162,13 @@ def last_piece(seed: int) -> Piece:
 @pytest.mark.parametrize("seed", [11, 25, 60])
 def test_theorem_3_1_fails_with_a_wrong_level(seed: int) -> None:
     piece = last_piece(seed)
-    level = plateau_level(piece.middle, piece.dataset)
+    level = plateau_level(piece.middle, piece.dataset, SUM)
     assert piece.decays[0][-1] > 2, "the stage must be long enough to tell levels apart"
     assert piece.violation(level) <= ROUNDING
     for share in (0.9, 1.1):
         assert piece.violation(share * level) > 1e4 * ROUNDING
     steps = [moved_past(piece.middle, piece.dataset, 0, step) for step in (-1, 1)]
-    others = [plateau_level(network, piece.dataset) for network in steps]
+    others = [plateau_level(network, piece.dataset, SUM) for network in steps]
     other = max(others, key=lambda value: abs(value - level))
     assert abs(other - level) > 0.05 * level
     assert piece.violation(other) > 1e4 * ROUNDING
@@ -203,7 +204,7 @@ def test_exit_condition_by_gram_schmidt(seed: int, neuron: int, step: int) -> No
     if not 0 <= place <= dataset.size:
         return
     after = moved_past(network, dataset, neuron, step)
-    condition = exit_condition(network, after, dataset)
+    condition = exit_condition(network, after, dataset, SUM)
     spans = [spanning(net, dataset) for net in (network, after)]
     assert condition.applies
     unit = np.eye(dataset.size)[condition.point]

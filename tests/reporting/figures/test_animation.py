@@ -12,12 +12,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-import shallowflow as sf
-from shallowflow.data.generators import curve, sphere, three_points
 from shallowflow.errors import InvalidInputError
 from shallowflow.experiments import Animation, Figure, Panel, Series
 from shallowflow.reporting.figures.animation import frames, write_animation
-from shallowflow.reporting.figures.runs import FRAMES, run_animation
 
 
 def sample(count: int = 3, title: str = "A <moving> line") -> Animation:
@@ -94,36 +91,3 @@ def test_bad_animations_are_refused(tmp_path: Path) -> None:
         Animation("f", "t", (one, Figure("f", "t", ())), ("a", "b"))
     with pytest.raises(InvalidInputError, match="got 0 layouts"):
         Animation("f", "t", (), ())
-
-
-def test_a_run_in_the_plane_shows_function_and_neurons() -> None:
-    network = sf.initialize.balanced(6, 2, init_scale=0.1, seed=0)
-    flow = run_animation(sf.gradient_flow(network, three_points(), until=3.0), three_points())
-    assert [panel.polar for panel in flow.frames[0].panels] == [False, True]
-    assert flow.labels[0] == "t = 0"
-    assert flow.labels[-1] == "t = 3"
-    assert 10 < len(flow.frames) <= FRAMES
-    radii = [
-        max(
-            float(series.y.max())
-            for series in frame.panels[1].series
-            if series.style == "points" and len(series.y)
-        )
-        for frame in flow.frames
-    ]
-    assert max(radii) == pytest.approx(2.0)  # one radial scale: the largest norm of all times
-    assert radii[0] < 1.5
-    descent = sf.gradient_descent(network, three_points(), step=0.1, steps=5)
-    assert len(run_animation(descent, three_points()).frames) == 6
-
-
-def test_a_run_on_the_line_shows_its_function_and_others_are_refused() -> None:
-    knots = sf.gradient_flow(sf.initialize.he_knots(4, seed=0), curve(size=9), until=0.1)
-    assert [panel.polar for panel in run_animation(knots, curve(size=9)).frames[0].panels] == [False]
-    off_line = sphere(4, 2)
-    plane = sf.gradient_flow(sf.initialize.balanced(3, 2, seed=0), off_line, until=0.1)
-    assert [panel.polar for panel in run_animation(plane, off_line).frames[0].panels] == [True]
-    space = sphere(4, 3)
-    run = sf.gradient_flow(sf.initialize.balanced(3, 3, seed=0), space, until=0.1)
-    with pytest.raises(InvalidInputError, match=r"trajectory: needs data on a line.*dimension 3"):
-        run_animation(run, space)

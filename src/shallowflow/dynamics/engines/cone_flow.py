@@ -1,27 +1,31 @@
 """Gradient flow of a wide `ReLUNetwork` on inputs of the plane: between events the cost is that of the data.
 
 Neurons of one activation cone, and those that slide along one data point, follow one linear map: see
-`cone_step`.
+`kernels.cones.flow_step`.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
 from shallowflow.arrays import Floats, Ints
 from shallowflow.data.dataset import Dataset
-from shallowflow.dynamics.engines.group_events import GroupEvents, GroupMoves, no_moves
-from shallowflow.dynamics.group_recorder import Geometry, GroupStep, Log
-from shallowflow.dynamics.outcome import Outcome
+from shallowflow.dynamics.clock.group_path import GroupPath, Indices
+from shallowflow.dynamics.clock.paths import Path, Rows
+from shallowflow.dynamics.clock.protocol import Piece, Statistics, Stop
+from shallowflow.dynamics.outcome import Event
+from shallowflow.dynamics.problem import Task
 from shallowflow.kernels.cones import flow_groups as groupwise
-from shallowflow.kernels.cones import flow_state as cone_flow_state
+from shallowflow.kernels.cones import flow_state, geometry
 from shallowflow.kernels.cones import flow_trace as keys
 from shallowflow.kernels.cones import flow_walls as release
-from shallowflow.kernels.cones import geometry as cone_forces
-from shallowflow.kernels.cones import geometry as cone_geometry
 from shallowflow.kernels.cones.flow_step import ConeStepper
 from shallowflow.kernels.cones.flow_walls import uniform
 from shallowflow.kernels.cones.groups import MAX_SPREAD
+from shallowflow.lobatto import lobatto_nodes
 from shallowflow.models.loss import LogisticLoss, SquareLoss
 from shallowflow.models.networks import ReLUNetwork
 
@@ -41,41 +45,37 @@ class ConeFlow:
 
     name = "cones"
 
-    def __init__(
-        self,
-        network: ReLUNetwork,
-        dataset: Dataset,
-        loss: SquareLoss | LogisticLoss,
-        speed: float,
-        epsilon: float,
-        tolerance: float,
-        stop: float,
-    ) -> None:
-        self.time, self._network, self._root = 0.0, network, float(np.sqrt(epsilon))
-        self._speed, self._tolerance, self._stop, self._slowest = speed, tolerance, stop, np.inf
-        weight = loss.weight(dataset.size) if isinstance(loss, SquareLoss) else 1.0 / dataset.size
-        kind = cone_forces.SQUARE if isinstance(loss, SquareLoss) else cone_forces.LOGISTIC
+    tick = None
+    reads: ClassVar[type[Path[Any]] | None] = GroupPath
+
+    def __init__(self, task: Task) -> None:
+        network, dataset, loss, weight = task.network, task.dataset, task.loss, task.weight
+        assert isinstance(network, ReLUNetwork)
+        assert isinstance(loss, SquareLoss | LogisticLoss)
+        self._time, self._network, self._root = 0.0, network, float(np.sqrt(task.epsilon))
+        self._speed, self._tolerance, self._stop = task.speed, task.tolerance, task.stop
+        kind = geometry.SQUARE if isinstance(loss, SquareLoss) else geometry.LOGISTIC
         inputs = self._root * dataset.inputs
-        walls, samples = cone_geometry.arrange(inputs, np.array(dataset.targets))
-        function = kind, float(network.scale), float(speed * network.scale * weight)
-        rays = cone_flow_state.rays_of(walls)
-        self._problem = cone_flow_state.Problem(walls, samples, rays, float(network.slope), function)
+        walls, samples = geometry.arrange(inputs, np.array(dataset.targets))
+        function = kind, float(network.scale), float(task.speed * network.scale * weight)
+        rays = flow_state.rays_of(walls)
+        self._problem = flow_state.Problem(walls, samples, rays, float(network.slope), function)
         self._names = GroupEvents(inputs, samples, len(rays), network.slope)
         self._gates = np.where(self._names.active, 1.0, network.slope)
-        self._loss = _LossAtNodes(loss, dataset, weight, samples.targets)
-        self._released_count = self._two_valued = self._most_sliding = self._idle = 0
-        self._stalled = False
+        self._losses = _LossAtNodes(loss, dataset, weight, samples.targets)
+        self._loss, self._step = task.measure(network), 0
+        self._released_count = self._two_valued = self._most_sliding = self._idle = self._moved = 0
         self._begin()
 
     def _begin(self) -> None:
         """Put the neurons into their groups; those that start on a wall or at w = 0 move at once."""
         problem, network = self._problem, self._network
         self._cones = len(problem.rays)
-        self._state = cone_flow_state.new_state(network.width, problem)
+        self._state = flow_state.new_state(network.width, problem)
         neurons, _, work, _ = self._state
         neurons.theta[:, :2], neurons.theta[:, 2] = network.inner / self._root, network.outer
         moves = self._distribute() if self._cones else no_moves()
-        self._start = self.groups()
+        self._start = self._groups()
         self._syncs = np.empty(0, np.int64), np.empty((0, 3, 3))
         scale = float(np.abs(work.here.pulls).max(initial=0.0)) or 1.0
         fastest = float(np.linalg.norm(work.here.forces, axis=1).max(initial=0.0)) or 1.0
@@ -99,7 +99,7 @@ class ConeFlow:
         for axis in range(2):
             products = (neurons.theta[:, axis] * neurons.theta[:, 2])[inside]
             work.here.moments[:, axis] = np.bincount(cone[inside], products, self._cones)
-        cone_forces.set_forces(work.here, problem.samples, problem.slope, problem.loss)
+        geometry.set_forces(work.here, problem.samples, problem.slope, problem.loss)
         group = np.where(inside, cone, 3 * self._cones + (neurons.theta[:, 2] < 0.0))
         starting, kinds = np.flatnonzero(wall >= 0), list[int]()
         for j in starting.tolist():
@@ -119,18 +119,26 @@ class ConeFlow:
         keys.add_neurons(everyone, neurons, groups)
         keys.file(everyone, neurons, groups, problem)
         self._two_valued += sum(kinds)
-        log = Log(np.zeros(len(starting)), starting, group[starting], neurons.theta[starting])
-        return GroupMoves(log, cone[starting], np.array(kinds, np.int64))
+        none = np.zeros(len(starting))
+        entered, theta = group[starting], neurons.theta[starting]
+        return GroupMoves(none, starting, entered, theta, cone[starting], np.array(kinds, np.int64))
 
-    def groups(self) -> Ints:
+    def _groups(self) -> Ints:
         """Return the group of every neuron (`kernels.cones.flow_state`), (m,)."""
         slots = self._state[0].slot.astype(np.int64)
         return np.where(slots < 2 * self._cones, slots // 2, slots - self._cones)
 
-    def geometry(self) -> Geometry:
-        """Return what the path of this flow needs to know of the data."""
-        points = self._problem.samples.points
-        return Geometry(self._start, points, self._gates, self._problem.rays, self._root)
+    def path(self, times: Floats, rows: Rows) -> GroupPath:
+        """Return the path made of these steps."""
+        fixed: dict[str, Any] = {
+            "start_groups": self._start,
+            "points": self._problem.samples.points,
+            "seen": self._gates,
+            "rays": self._problem.rays,
+            "root": self._root,
+            "on_lines": self._names.on_lines,
+        }
+        return GroupPath(self._network, times, **rows, **fixed)
 
     def _predictions(self) -> Floats:
         """Return the predictions at the nodes of the last step, (q, k)."""
@@ -138,38 +146,52 @@ class ConeFlow:
         return groupwise.predictions(self._gates, scale, self._state[2], points)
 
     def network(self) -> ReLUNetwork:
-        """Return the current network, its neurons in the caller's order."""
+        """Return the present network, its neurons in the caller's order."""
         neurons, groups, _, _ = self._state
         now = np.empty_like(neurons.theta)
         keys.neurons_now(neurons.theta, neurons.slot, groups.propagators, now)
         return self._network.moved({"inner": self._root * now[:, :2], "outer": now[:, 2].copy()})
 
-    def advance(self, until: float) -> GroupStep:
+    def advance(self, until: float, rows: bool) -> Piece:
         """Make one step, not beyond `until`."""
-        start, (_, groups, work, _) = self.time, self._state
+        start, (_, groups, work, _) = self._time, self._state
         occupied = np.flatnonzero(groups.counts[: 3 * self._cones])
         propagators = groups.propagators[occupied].reshape(-1, 3, 3)
         count, length = self._stepper.make(start, until - start) if self._cones else (0, until - start)
-        self._stalled = count < 0
-        moves, syncs = self._ahead.then(self._taken(max(count, 0), start, length)), self._syncs
-        self.time = until if length == until - start else start + length
-        self._idle = self._idle + 1 if length <= IDLE * self.time else 0
+        moves, (synced, syncs) = self._ahead.then(self._taken(max(count, 0), start, length)), self._syncs
+        self._time = until if length == until - start else start + length
+        self._idle = self._idle + 1 if length <= IDLE * self._time else 0
         pulls = work.pulls.copy()
         self._ahead, self._syncs = no_moves(), self._synchronise()
-        if not self._stalled:
+        if count >= 0:
             self._ahead = self._released(work.field.forces[-1])
-            self._judge(work.field.forces[-1])
-        return GroupStep(
-            start,
-            self.time,
-            self._loss(self._predictions()),
-            pulls,
-            occupied,
-            propagators,
-            moves.log,
-            *syncs,
+        losses = self._losses(self._predictions())
+        self._loss, self._moved = float(losses[-1]), self._moved + len(moves.times)
+        kept = {} if rows else self._names.rests(moves)
+        if rows:
+            kept = {
+                "pulls": pulls[None],
+                "occupied_from": np.array([len(occupied)]),
+                "occupied": occupied,
+                "propagators": propagators,
+                "moves_from": np.array([len(moves.times)]),
+                "move_times": moves.times,
+                "movers": moves.neurons,
+                "targets": moves.groups,
+                "references": moves.references,
+                "sync_steps": np.full(len(synced), self._step),
+                "synced": synced,
+                "syncs": syncs,
+            }
+        self._step += 1
+        nodes = start + lobatto_nodes(len(losses))[1:-1] * (self._time - start)
+        return Piece(
+            np.array([start, self._time]),
+            losses[[0, -1]],
+            (nodes, losses[1:-1]),
+            kept,
             lambda most: self._names.name(moves, most),
-            self.network,
+            self._why(count < 0, work.field.forces[-1]),
         )
 
     def _taken(self, count: int, start: float, length: float) -> GroupMoves:
@@ -178,13 +200,14 @@ class ConeFlow:
         order = np.argsort(moves.share[:count], kind="stable")
         kinds = moves.kind[:count][order]
         self._two_valued += int(kinds.sum())
-        log = Log(
+        return GroupMoves(
             start + length * moves.share[:count][order],
             moves.neuron[:count][order],
             moves.entered[:count][order],
             moves.theta[:count][order],
+            moves.left[:count][order],
+            kinds,
         )
-        return GroupMoves(log, moves.left[:count][order], kinds)
 
     def _synchronise(self) -> tuple[Ints, Floats]:
         """Re-synchronise groups with an uneven propagator; return them with their matrices."""
@@ -194,7 +217,7 @@ class ConeFlow:
             return np.empty(0, np.int64), np.empty((0, 3, 3))
         uneven = np.flatnonzero(spreads > 0.5 * MAX_SPREAD)
         matrices = groups.propagators[uneven].reshape(-1, 3, 3)
-        theirs, of_all = np.isin(np.arange(len(groups.counts)), uneven), self.groups()
+        theirs, of_all = np.isin(np.arange(len(groups.counts)), uneven), self._groups()
         members = np.flatnonzero(theirs[of_all]).astype(np.int32)
         neurons.theta[members] = groupwise.here(of_all[members], neurons.theta[members], groups.propagators)
         groups.propagators[uneven], groups.moments[uneven] = groupwise.IDENTITY, 0.0
@@ -211,7 +234,7 @@ class ConeFlow:
         targets, ways = release.released(groups.counts, forces, self._rest, self._problem)
         if not ways.any():
             return no_moves()
-        of_all = self.groups()
+        of_all = self._groups()
         leaving = np.flatnonzero((ways[of_all] > 0) & neurons.theta.any(axis=1)).astype(np.int32)
         left = of_all[leaving]
         entered, either = targets[left], (ways[left] == 2) & (left < 3 * self._cones)
@@ -223,27 +246,24 @@ class ConeFlow:
         groupwise.watch(cones, forces, groups, self._problem.walls.normals)
         keys.file(leaving, neurons, groups, self._problem)
         self._released_count += len(leaving)
-        return self._taken(len(leaving), self.time, 0.0)
+        return self._taken(len(leaving), self._time, 0.0)
 
-    def _judge(self, forces: Floats) -> None:
-        """Note the norm of the gradient, if the run is to end where it is small."""
+    def _why(self, stalled: bool, forces: Floats) -> Stop | None:
+        """Return why the flow cannot or need not go on, or None while it can."""
+        if stalled or self._idle > MOST_IDLE:
+            return Stop("no step by groups", {"time": self._time})
         if self._stop > 0 and self._cones:
             inner, outer = groupwise.squared_gradient(forces, self._state[1], self._problem.rays)
-            self._slowest = float(np.sqrt(inner / self._root**2 + outer)) / self._speed
-
-    def verdict(self) -> Outcome | None:
-        """Return why the flow cannot go on, or None while it can."""
-        if self._stalled or self._idle > MOST_IDLE:
-            return Outcome(
-                "stalled",
-                f"the integrator found no step at t = {self.time:.6g}.",
-                "another tolerance, engine='dense', or another initial network.",
-            )
-        if self._slowest <= self._stop:
-            return Outcome("converged", f"the gradient fell to {self._slowest:.3g} at t = {self.time:.6g}.")
+            norm = float(np.sqrt(inner / self._root**2 + outer)) / self._speed
+            if norm <= self._stop:
+                return Stop("small gradient", {"norm": norm, "time": self._time})
         return None
 
-    def statistics(self) -> dict[str, float | int | str]:
+    def loss(self) -> float:
+        """Return the present loss."""
+        return self._loss
+
+    def statistics(self) -> Statistics:
         """Return what the engine counted, and what it can promise."""
         counters = self._stepper.counters
         return {
@@ -255,6 +275,8 @@ class ConeFlow:
             "released": self._released_count,
             "two-valued": self._two_valued,
             "accuracy": self._promise(),
+            "segments": self._step,
+            "events": self._moved,
         }
 
     def _promise(self) -> str:
@@ -264,6 +286,92 @@ class ConeFlow:
         if self._most_sliding:
             return f"tolerance where no neuron slides; groups are released at a speed of {self._rest:.1g}"
         return "tolerance"
+
+
+@dataclass(frozen=True)
+class GroupMoves:
+    """Changes of group in the order of time: times, neurons, groups entered, θ̂ there (`GroupPath`), groups
+    left, and whether the way was one of several.
+    """
+
+    times: Floats
+    neurons: Indices
+    groups: Indices
+    references: Floats
+    left: Indices
+    two_valued: Indices
+
+    def then(self, later: GroupMoves) -> GroupMoves:
+        """Return these moves followed by later ones."""
+        both = zip(vars(self).values(), vars(later).values(), strict=True)
+        return GroupMoves(*(np.concatenate(pair) for pair in both))
+
+
+def no_moves() -> GroupMoves:
+    """Return an empty list of moves."""
+    none = np.empty(0, np.int32)
+    return GroupMoves(np.empty(0), none, none, np.empty((0, 3)), none, none)
+
+
+class GroupEvents:
+    """Names moves between groups (`kernels.cones.flow_state`) by the data points that they are about."""
+
+    def __init__(self, inputs: Floats, samples: Any, cones: int, slope: float) -> None:
+        lines = max(cones // 2, 1)
+        self.cones, self._slope = cones, slope
+        turns = (np.arange(cones)[:, None] - samples.walls) % max(cones, 1)
+        self.active = turns < lines
+        # The samples are the inputs off the origin in another order; equal inputs may be exchanged.
+        rows = {row.tobytes(): list[int]() for row in inputs}
+        for index in range(len(inputs) - 1, -1, -1):
+            rows[inputs[index].tobytes()].append(index)
+        self._index = [rows[point.tobytes()].pop() for point in samples.points]
+        self._on_line = samples.walls % lines
+        self.on_lines = np.full(len(inputs), -1, np.int64)
+        self.on_lines[self._index] = self._on_line
+
+    def name(self, moves: GroupMoves, most: int) -> list[Event]:
+        """Return the first events of the moves."""
+        events = list[Event]()
+        changes = (moves.times, moves.neurons, moves.left, moves.groups, moves.two_valued)
+        known = dict[tuple[int, int, int], list[tuple[str, int]]]()
+        for time, neuron, *change in zip(*(part[:most].tolist() for part in changes), strict=True):
+            key = change[0], change[1], change[2]
+            if key not in known:
+                known[key] = self._names(*key)
+            events += [Event(time, kind, neuron, point) for kind, point in known[key]]
+        return events[:most]
+
+    def rests(self, moves: GroupMoves) -> Rows:
+        """Return the log of the pairs that come to rest on each other, and part, in these moves."""
+        times, neurons, points = list[float](), list[int](), list[int]()
+        for group, sign in ((moves.left, -1), (moves.groups, 1)):
+            for i in np.flatnonzero((group >= self.cones) & (group < 3 * self.cones)).tolist():
+                wall = (int(group[i]) - self.cones) // 2
+                for k in np.flatnonzero(self.on_lines == wall % (self.cones // 2)).tolist():
+                    times.append(float(moves.times[i]))
+                    neurons.append(int(moves.neurons[i]))
+                    points.append(k if sign > 0 else -1 - k)
+        order = np.argsort(times, kind="stable")
+        found = np.array(neurons, np.int64)[order], np.array(points, np.int64)[order]
+        return {"rest_times": np.array(times)[order], "rest_neurons": found[0], "rest_points": found[1]}
+
+    def _names(self, left: int, entered: int, two_valued: int) -> list[tuple[str, int]]:
+        cones = self.cones
+        if left < cones and entered < cones:
+            if left == entered:
+                return []
+            changed = np.flatnonzero(self.active[left] != self.active[entered])
+            dead = self._slope == 0 and not self.active[entered].any()
+            off = "death" if dead else "off"
+            return [("on" if self.active[entered, k] else off, self._index[k]) for k in changed]
+        kind = "two-valued" if two_valued else "slide" if left < cones else "release"
+        if max(left, entered) >= 3 * cones or min(left, entered) >= cones:
+            # At w = 0 a neuron lies on the hyperplanes of all data points.
+            return [("slide" if entered >= 3 * cones else kind, -1)]
+        wall = (max(left, entered) - cones) // 2
+        on_wall = np.flatnonzero(self._on_line == wall % (cones // 2))
+        return [(kind, self._index[k]) for k in on_wall]
 
 
 class _LossAtNodes:

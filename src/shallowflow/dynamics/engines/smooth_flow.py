@@ -3,97 +3,98 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic
 
 import numpy as np
 from scipy.integrate import DOP853, LSODA
 
 from shallowflow.arrays import Floats
-from shallowflow.data.dataset import Dataset
-from shallowflow.dynamics.flow_recorder import Segments
-from shallowflow.dynamics.nodes import lobatto_nodes
-from shallowflow.dynamics.outcome import Outcome
-from shallowflow.dynamics.path import flatten, unflatten
-from shallowflow.models.loss import Loss
-from shallowflow.models.networks import OUTER_LAYER, Network
+from shallowflow.dynamics.clock.paths import N, Path, Polynomials, Rows, flatten, unflatten
+from shallowflow.dynamics.clock.protocol import Piece, Statistics, Stop
+from shallowflow.dynamics.problem import Task
+from shallowflow.lobatto import lobatto_nodes
+from shallowflow.models.base import OUTER_LAYER, BaseNetwork
 
 NODES = 8
 
-Field = Callable[[Floats], Floats]
+
+@dataclass(frozen=True)
+class Field(Generic[N]):
+    """y' = −rates·gradient(y) from `start`; θ = expand(y), or y itself; measure: network → loss."""
+
+    template: N
+    start: Floats
+    rates: Floats
+    gradient: Callable[[Floats], Floats]
+    measure: Callable[[N], float]
+    expand: Callable[[Floats], Floats] | None = None
 
 
-class SmoothFlow:
-    """Follow y' = −rates·gradient(y), one accepted step at a time; `expand` turns y into θ for the record."""
+class SmoothFlow(Generic[N]):
+    """Follow a smooth field, one accepted step at a time; ends where the gradient is at most `stop`."""
 
-    def __init__(
-        self,
-        start: Floats,
-        gradient: Field,
-        rates: Floats,
-        *,
-        tolerance: float,
-        stop: float,
-        expand: Field | None = None,
-        stiff: bool = False,
-    ) -> None:
+    tick = None
+    reads: ClassVar[type[Path[Any]] | None] = Polynomials
+
+    def __init__(self, field: Field[N], *, tolerance: float, stop: float, stiff: bool = False) -> None:
         self.name = "stiff" if stiff else "smooth"
-        self.time, self.state = 0.0, start
-        self._gradient, self._rates, self._expand = gradient, rates, expand
-        self._tolerance, self._stop, self._stiff = tolerance, stop, stiff
+        self._field, self._tolerance, self._stop, self._stiff = field, tolerance, stop, stiff
+        self._time, self._y = 0.0, field.start
         self._solver: DOP853 | LSODA | None = None
-        self._evaluations, self._slowest, self._failed = 0, np.inf, False
+        self._evaluations = self._segments = 0
 
     def _velocity(self, _: float, y: Floats) -> Floats:
         self._evaluations += 1
-        return -self._rates * self._gradient(y)
+        return -self._field.rates * self._field.gradient(y)
 
     def _begin(self, until: float) -> DOP853 | LSODA:
-        tolerances = {
-            "rtol": self._tolerance,
-            "atol": self._tolerance * max(float(np.abs(self.state).max()), 1.0),
-        }
         method = LSODA if self._stiff else DOP853
-        return method(self._velocity, self.time, self.state, until, **tolerances)
+        size = max(float(np.abs(self._y).max()), 1.0)
+        tolerances = {"rtol": self._tolerance, "atol": self._tolerance * size}
+        return method(self._velocity, self._time, self._y, until, **tolerances)
 
-    def advance(self, until: float) -> Segments:
+    def advance(self, until: float, rows: bool) -> Piece:
         """Advance by one accepted step."""
         if self._solver is None:
             self._solver = self._begin(until)
-        solver = self._solver
-        with np.errstate(over="ignore", invalid="ignore"):
-            solver.step()
+        solver, start = self._solver, self._time
+        solver.step()
         if solver.status == "failed" or not np.isfinite(solver.y).all():
-            self._failed = True
-            size = self.state.size if self._expand is None else self._expand(self.state).size
-            return Segments(np.array([self.time]), np.empty((0, NODES, size)), [])
-        start, end = self.time, float(solver.t)
-        dense = solver.dense_output()
-        values = np.array([dense(start + share * (end - start)) for share in lobatto_nodes(NODES)])
-        values[0], values[-1] = self.state, solver.y
-        self.time, self.state = end, solver.y.copy()
+            return Piece(np.array([start]), stop=Stop("no step", {"time": start}))
+        end, kept = float(solver.t), {}
+        if rows:
+            dense = solver.dense_output()
+            values = np.array([dense(start + share * (end - start)) for share in lobatto_nodes(NODES)])
+            values[0], values[-1] = self._y, solver.y
+            expand = self._field.expand
+            kept = {"values": (values if expand is None else np.array([expand(y) for y in values]))[None]}
+        self._time, self._y, self._segments = end, solver.y.copy(), self._segments + 1
+        stop = None
         if self._stop > 0:
-            self._slowest = float(np.linalg.norm(self._gradient(self.state)))
-        if self._expand is not None:
-            values = np.array([self._expand(y) for y in values])
-        return Segments(np.array([start, end]), values[None], [])
+            norm = float(np.linalg.norm(self._field.gradient(self._y)))
+            stop = Stop("small gradient", {"norm": norm, "time": end}) if norm <= self._stop else None
+        return Piece(np.array([start, end]), rows=kept, stop=stop)
 
-    def verdict(self) -> Outcome | None:
-        """Return why the flow cannot go on, or None while it can."""
-        if self._failed:
-            return Outcome(
-                "stalled",
-                f"the integrator found no step at t = {self.time:.6g}.",
-                "a larger tolerance, or another initial network.",
-            )
-        if self._slowest <= self._stop:
-            return Outcome("converged", f"the gradient fell to {self._slowest:.3g} at t = {self.time:.6g}.")
-        return None
+    def loss(self) -> float:
+        """Return the present loss."""
+        return self._field.measure(self.network())
 
-    def statistics(self) -> dict[str, float | int | str]:
-        """Return the number of evaluations of the gradient."""
-        return {"evaluations": self._evaluations}
+    def network(self) -> N:
+        """Return the present network."""
+        expand = self._field.expand
+        return unflatten(self._field.template, self._y if expand is None else expand(self._y))
+
+    def path(self, times: Floats, rows: Rows) -> Polynomials[N]:
+        """Return the polynomials of these steps."""
+        return Polynomials(self._field.template, times, rows["values"])
+
+    def statistics(self) -> Statistics:
+        """Return the numbers of evaluations of the gradient and of steps; there are no events."""
+        return {"evaluations": self._evaluations, "segments": self._segments, "events": 0}
 
 
-def layer_rates(network: Network, speed: float, epsilon: float) -> Floats:
+def layer_rates(network: BaseNetwork, speed: float, epsilon: float) -> Floats:
     """Return the speed of every parameter: `speed` in the outer layer, speed·epsilon in the inner one."""
     return np.concatenate(
         [
@@ -103,21 +104,15 @@ def layer_rates(network: Network, speed: float, epsilon: float) -> Floats:
     )
 
 
-def sample_flow(
-    network: Network,
-    dataset: Dataset,
-    loss: Loss,
-    speed: float,
-    epsilon: float,
-    tolerance: float,
-    stop: float,
-) -> SmoothFlow:
+def sample_flow(task: Task) -> SmoothFlow:
     """Return the flow of a network with smooth activations on a data set."""
+    network, dataset = task.network, task.dataset
 
     def gradient(theta: Floats) -> Floats:
         now = unflatten(network, theta)
-        parts = now.pullback(dataset.inputs, loss.slopes(now.predict(dataset.inputs), dataset.targets))
+        parts = now.pullback(dataset.inputs, task.loss.slopes(now.predict(dataset.inputs), dataset.targets))
         return np.concatenate([np.ravel(parts[name]) for name in network.PARAMETERS])
 
-    rates = layer_rates(network, speed, epsilon)
-    return SmoothFlow(flatten(network), gradient, rates, tolerance=tolerance, stop=stop)
+    rates = layer_rates(network, task.speed, task.epsilon)
+    field = Field(network, flatten(network), rates, gradient, task.measure)
+    return SmoothFlow(field, tolerance=task.tolerance, stop=task.stop)

@@ -11,16 +11,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any, ClassVar
 
 import numpy as np
 
 from shallowflow.arrays import Floats
 from shallowflow.data.targets import PiecewiseConstant
-from shallowflow.dynamics.flow_recorder import Segments
+from shallowflow.dynamics.clock.paths import Path, Polynomials, Rows, unflatten
+from shallowflow.dynamics.clock.protocol import Piece, Statistics, Stop
 from shallowflow.dynamics.limits.heaviside_motion import ClosedForm, Integration, closed_form
 from shallowflow.dynamics.limits.heaviside_state import Standing, standing
-from shallowflow.dynamics.nodes import lobatto_nodes, lobatto_weights
-from shallowflow.dynamics.outcome import Event, Outcome
+from shallowflow.dynamics.outcome import Event
+from shallowflow.landscape.two_timescale.population import step_loss
+from shallowflow.lobatto import lobatto_nodes, lobatto_weights
+from shallowflow.models.networks import StepNetwork
 
 NODES = 8
 PATH_ERROR, DEEPEST = 1e-10, 40
@@ -34,12 +38,15 @@ class HeavisideFlow:
     """Follow the sorted positions u(τ); θ is (positions, outer, offset) with a = a*(u)."""
 
     name = "events"
+    tick = None
+    reads: ClassVar[type[Path[Any]] | None] = Polynomials
 
-    def __init__(self, positions: Floats, target: PiecewiseConstant) -> None:
-        self.order = np.argsort(positions, kind="stable")
-        self.time, self.u = 0.0, positions[self.order]
+    def __init__(self, network: StepNetwork, target: PiecewiseConstant) -> None:
+        self._template, self._target = network, target
+        self.order = np.argsort(network.positions, kind="stable")
+        self._time, self.u = 0.0, network.positions[self.order]
         self.state = standing(self.u, target)
-        self._closed, self._integrated, self._idle = 0, 0, 0
+        self._closed = self._integrated = self._idle = self._segments = self._events = 0
         self._let_go()
 
     def theta(self, u: Floats, state: Standing) -> Floats:
@@ -49,30 +56,47 @@ class HeavisideFlow:
         positions[self.order], outer[self.order] = u, np.diff(c)
         return np.concatenate([positions, outer, c[:1]])
 
-    def advance(self, until: float) -> Segments:
+    def advance(self, until: float, rows: bool) -> Piece:
         """Advance to the next event, or to `until`."""
-        start, state = self.time, self.state
+        start, state = self._time, self.state
         motion, end, struck = self._epoch(until)
         times, values = self._path(motion, state, start, end)
-        self.u, self.time = motion(end), end
+        self.u, self._time = motion(end), end
         events = self._settle(struck, end)
-        self._idle = self._idle + 1 if end <= start else 0
-        return Segments(times, values, events)
+        passed = end > start
+        self._idle = 0 if passed else self._idle + 1
+        self._segments, self._events = self._segments + len(values), self._events + len(events)
+        return Piece(
+            times if passed else times[:1],
+            rows={"values": values if passed else values[:0]},
+            events=lambda most: events[:most],
+            stop=Stop("events repeat", {"time": end}) if self._idle > STUCK else None,
+        )
 
-    def verdict(self) -> Outcome | None:
-        """Return why the flow cannot go on, or None while it can."""
-        if self._idle > STUCK:
-            message = f"events repeat without end at τ = {self.time:.6g}."
-            return Outcome("stalled", message, "slightly other initial positions.")
-        return None
+    def network(self) -> StepNetwork:
+        """Return the present network."""
+        return unflatten(self._template, self.theta(self.u, self.state))
 
-    def statistics(self) -> dict[str, float | int | str]:
+    def loss(self) -> float:
+        """Return ½∫(f − f*)² of the present network."""
+        return step_loss(self.network(), self._target)
+
+    def path(self, times: Floats, rows: Rows) -> Polynomials[StepNetwork]:
+        """Return the polynomials of these steps."""
+        return Polynomials(self._template, times, rows["values"])
+
+    def statistics(self) -> Statistics:
         """Return how many stretches of jumps moved by the closed form, and how many were integrated."""
-        return {"closed forms": self._closed, "integrated": self._integrated}
+        return {
+            "closed forms": self._closed,
+            "integrated": self._integrated,
+            "segments": self._segments,
+            "events": self._events,
+        }
 
     def _epoch(self, until: float) -> tuple[Motion, float, list[tuple[int, int]]]:
         """Return the motion from now on, the time of its first event, and (neuron, jump) of the hits."""
-        start, u, state = self.time, self.u, self.state
+        start, u, state = self._time, self.u, self.state
         pairs, rest = list[ClosedForm](), list[tuple[int, int]]()
         for stretch in state.stretches():
             solved = closed_form(stretch, u, state)

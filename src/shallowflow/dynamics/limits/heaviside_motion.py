@@ -10,7 +10,7 @@ import numpy as np
 from shallowflow.arrays import Floats
 from shallowflow.dynamics.limits.heaviside_state import Standing
 from shallowflow.dynamics.limits.jump_pair import EdgePair, JumpPair
-from shallowflow.dynamics.nodes import lobatto_nodes
+from shallowflow.lobatto import lobatto_nodes
 
 TOLERANCES = {"rtol": 1e-12, "atol": 1e-14}
 PROBES, HALVINGS = 9, 200

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from shallowflow.arrays import Bools, Floats, FrozenArrays, Ints
-from shallowflow.dynamics.outcome import Outcome
-from shallowflow.landscape.geometry.orthonormal import checked_mask, first_of_kind, never_fitted
+from shallowflow.landscape.geometry.orthonormal import checked_mask, first_of_kind
 
 TIE = 1e-12
 
@@ -39,19 +38,6 @@ class JumpProcess(FrozenArrays):
     def interpolates(self) -> bool:
         """Whether every point is fitted at the end."""
         return not self.unfitted.size
-
-    @property
-    def outcome(self) -> Outcome:
-        """Whether it interpolates; if not, which points no neuron can ever fit. Ties are told."""
-        tied = "" if not self.ties else f" Ties (Assumption 4 (ii) fails) at jumps {list(self.ties)}."
-        if self.interpolates:
-            return Outcome("converged", f"interpolates after {len(self.neurons)} jumps.{tied}")
-        # A neuron that jumps fits all its points: what is left at the end was in no neuron's mask.
-        return Outcome(
-            "stalled",
-            f"{never_fitted(self.unfitted)}{tied}",
-            "a wider network, or another seed.",
-        )
 
     @property
     def gaps(self) -> Floats:

@@ -9,27 +9,37 @@ are not fitted yet.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 
-from shallowflow.arrays import Bools, Floats, FrozenArrays, Ints, count, non_negative, positive, shown
+from shallowflow.arrays import Bools, Floats, Ints, count, frozen, non_negative, positive, shown, vector
 from shallowflow.data.dataset import Dataset
+from shallowflow.dynamics.clock.array_file import Arrays, FileKind, Header, check_shape, format_of
+from shallowflow.dynamics.clock.loop import run
+from shallowflow.dynamics.clock.paths import Column, Path, Rows
+from shallowflow.dynamics.clock.protocol import Piece, Statistics, Stop
+from shallowflow.dynamics.clock.setting import Setting
 from shallowflow.dynamics.limits.corrections import jump_corrections, start_offsets
 from shallowflow.dynamics.limits.jump_process import JumpProcess, jump_process
-from shallowflow.dynamics.outcome import Event, Outcome
+from shallowflow.dynamics.outcome import Event
 from shallowflow.dynamics.problem import check_problem
-from shallowflow.errors import InvalidInputError
+from shallowflow.dynamics.record import Record
+from shallowflow.dynamics.trajectory import Trajectory
+from shallowflow.errors import FileFormatError, InvalidInputError
 from shallowflow.files import as_path
 from shallowflow.landscape.geometry.orthonormal import (
     check_labels,
     check_orthonormal,
     mask_matrix,
     neuron_signs,
+    never_fitted,
 )
 from shallowflow.landscape.incremental import fitting_neuron
+from shallowflow.models.loss import SquareLoss
 from shallowflow.models.networks import LogScaledNetwork, ReLUNetwork
 
 if TYPE_CHECKING:
@@ -37,28 +47,159 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SaddleToSaddle(FrozenArrays):
+class Saddles(Path[ReLUNetwork]):
+    """The saddles of a limit process: what determines them, from which Algorithm 1 is run when they are read.
+
+    inputs (n, d), targets (n,); mask (n, m): 1 where a neuron is active on a point of its sign; signs (m,);
+    shares (m,), corrections (J,): see `SaddleToSaddle`. So no file can contradict the algorithm.
+    """
+
+    kind: ClassVar[str] = "saddles"
+    inputs: Annotated[Floats, Column(("n", "d"), "fixed")]
+    targets: Annotated[Floats, Column(("n",), "fixed")]
+    mask: Annotated[Ints, Column(("n", "m"), "fixed", whole=True, below="2")]
+    signs: Annotated[Floats, Column(("m",), "fixed")]
+    shares: Annotated[Floats, Column(("m",), "fixed")]
+    corrections: Annotated[Floats, Column(("s",), "fixed")]
+
+    @cached_property
+    def process(self) -> JumpProcess:
+        """Algorithm 1 on the mask."""
+        return jump_process(self.mask.astype(np.bool_), self.targets)
+
+    def __call__(self, time: float) -> ReLUNetwork:
+        """Return the network at an accelerated time ≥ 0; at a jump, the one after it."""
+        reached = np.searchsorted(self.process.jump_times, non_negative(time, "time"), side="right")
+        return self.saddle(int(reached))
+
+    def saddle(self, jumps: int) -> ReLUNetwork:
+        """Return the saddle visited after that many jumps."""
+        process = self.process
+        jumps = count(jumps, "jumps", at_least=0, at_most=len(process.neurons))
+        inner = np.zeros((len(self.signs), self.inputs.shape[1]))
+        outer = np.zeros(len(self.signs))
+        for neuron, points in zip(process.neurons[:jumps], process.fitted[:jumps], strict=True):
+            weights, size = fitting_neuron(self.inputs[points], self.targets[points])
+            members = np.flatnonzero(process.groups == neuron)
+            root = np.sqrt(self.shares[members])
+            inner[members] = root[:, None] * weights
+            outer[members] = self.signs[members] * root * size
+        return ReLUNetwork(inner, outer)
+
+    def check(self) -> None:
+        """Refuse data, masks, signs, shares and times that do not belong together."""
+        dataset = Dataset(self.inputs, self.targets)
+        check_orthonormal(dataset, "a jump process")
+        check_labels(dataset)
+        # A mask is one where neuron and label agree in sign, at most: zeros and ones, signs of length one.
+        agree = np.outer(self.targets, self.signs) > 0
+        if np.any((self.mask < 0) | (self.mask > 1)) or np.any((self.mask == 1) & ~agree):
+            raise FileFormatError("mask holds more than the points whose label has the neuron's sign")
+        if np.any(np.abs(self.signs) != 1):
+            raise FileFormatError("signs holds other numbers than −1 and 1")
+        if np.any(self.shares < 0) or np.any(self.shares > 1):
+            raise FileFormatError("shares must lie in [0, 1]")
+        check_shape("path_times", self.times, (len(self.process.jump_times) + 1,))
+        if not np.allclose(self.times[1:], self.process.jump_times, rtol=1e-9, atol=0.0):
+            raise FileFormatError("path_times are not those of Algorithm 1 on the mask")
+
+
+class _Jumping:
+    """The whole process as one piece: there is nothing to step through."""
+
+    name = "jumps"
+    tick = None
+    reads: ClassVar[type[Path[Any]] | None] = Saddles
+
+    def __init__(self, path: Saddles) -> None:
+        self._path, self._jumps = path, 0
+
+    def advance(self, until: float, rows: bool) -> Piece:
+        """Jump to the end."""
+        process = self._path.process
+        self._jumps = len(process.neurons)
+        pairs = zip(process.jump_times, process.neurons, strict=True)
+        found = [Event(float(time), "jump", int(neuron)) for time, neuron in pairs]
+        ties = f" Ties (Assumption 4 (ii) fails) at jumps {list(process.ties)}." if process.ties else ""
+        known: dict[str, float | int | str] = {"jumps": self._jumps, "ties": ties}
+        if not process.interpolates:
+            # A neuron that jumps fits all its points: what is left at the end was in no neuron's mask.
+            known["points"] = never_fitted(process.unfitted)
+        stop = Stop("interpolates" if process.interpolates else "never fitted", known)
+        return Piece(self._path.times, process.losses, events=lambda most: found[:most], stop=stop)
+
+    def loss(self) -> float:
+        """Return the loss ½·mean r² at the present saddle."""
+        return float(self._path.process.losses[self._jumps])
+
+    def network(self) -> ReLUNetwork:
+        """Return the present saddle."""
+        return self._path.saddle(self._jumps)
+
+    def path(self, times: Floats, rows: Rows) -> Saddles:
+        """Return the saddles."""
+        return self._path
+
+    def statistics(self) -> Statistics:
+        """Numbers of jumps, of jumps with ties, of groups of neurons, of points left; the squared norm."""
+        process = self._path.process
+        return {
+            "jumps": len(process.neurons),
+            "ties": len(process.ties),
+            "groups": len(np.unique(process.groups)),
+            "unfitted": len(process.unfitted),
+            "interpolates": int(process.interpolates),
+            "squared norm": process.squared_norm,
+        }
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SaddleToSaddle(Trajectory[ReLUNetwork]):
     """The limit process of a network on orthonormal data, piecewise constant in time.
 
-    Read like a `Trajectory` (times, losses, events, outcome, statistics, final, call, `to_xarray`, `save`),
-    but its times are accelerated, τ = t/ln(1/α): in units of ln(1/α), where `gradient_flow` has plain t.
+    A `Trajectory` whose times are accelerated, τ = t/ln(1/α): in units of ln(1/α), where `gradient_flow` has
+    plain t. It may be asked for any time τ ≥ 0.
 
     process: jump times, neurons, fitted points, exponents, rates, ties, groups (see `JumpProcess`);
     corrections C (J,): the flow from scale α jumps at τ_i + C_i/ln(1/α), up to terms that vanish faster;
     shares (m,): the part of its group's squared norm that falls to each neuron.
     """
 
-    process: JumpProcess
-    dataset: Dataset
-    signs: Floats
-    mask: Bools
-    shares: Floats
-    corrections: Floats
+    @property
+    def _saddles(self) -> Saddles:
+        assert isinstance(self.path, Saddles)
+        return self.path
 
     @property
-    def outcome(self) -> Outcome:
-        """Whether the process ends at an interpolator; if not, which points can never be fitted."""
-        return self.process.outcome
+    def process(self) -> JumpProcess:
+        """Algorithm 1: which neuron jumps when, and which points it fits."""
+        return self._saddles.process
+
+    @property
+    def dataset(self) -> Dataset:
+        """The data."""
+        data = self.setting.data
+        return data if isinstance(data, Dataset) else Dataset(self._saddles.inputs, self._saddles.targets)
+
+    @property
+    def mask(self) -> Bools:
+        """Where a neuron is active on a point of its sign, (n, m)."""
+        return frozen(self._saddles.mask.astype(np.bool_))
+
+    @property
+    def signs(self) -> Floats:
+        """The signs of the outer weights, (m,)."""
+        return self._saddles.signs
+
+    @property
+    def shares(self) -> Floats:
+        """The part of its group's squared norm that falls to each neuron, (m,)."""
+        return self._saddles.shares
+
+    @property
+    def corrections(self) -> Floats:
+        """C_i (J,): the flow from scale α jumps at τ_i + C_i/ln(1/α)."""
+        return self._saddles.corrections
 
     @property
     def jump_times(self) -> Floats:
@@ -75,51 +216,22 @@ class SaddleToSaddle(FrozenArrays):
         """Whether the process ends at an interpolator."""
         return self.process.interpolates
 
-    @property
-    def times(self) -> Floats:
-        """0 and the jump times, (J + 1,)."""
-        return np.concatenate([[0.0], self.jump_times])
-
-    @property
-    def losses(self) -> Floats:
-        """The loss ½·mean r² on each plateau, (J + 1,)."""
-        return self.process.losses
-
-    @property
-    def events(self) -> tuple[Event, ...]:
-        """One "jump" per jump."""
-        return tuple(Event(t, "jump", int(j)) for t, j in zip(self.jump_times, self.neurons, strict=True))
-
-    @property
-    def statistics(self) -> dict[str, float | int | str]:
-        """Numbers of jumps, of jumps with ties, of groups of neurons, of points left; the squared norm."""
-        return {
-            "jumps": len(self.neurons),
-            "ties": len(self.process.ties),
-            "groups": len(np.unique(self.process.groups)),
-            "unfitted": len(self.process.unfitted),
-            "interpolates": int(self.interpolates),
-            "squared norm": self.process.squared_norm,
-        }
-
-    def save(self, path: str | FilePath) -> None:
-        """Write the process, with its data, to a file, atomically."""
-        from shallowflow.dynamics.limits.saddle_storage import save
-
-        save(self, as_path(path))
-
-    @classmethod
-    def load(cls, path: str | FilePath) -> SaddleToSaddle:
-        """Read what `save` wrote; anything else raises `FileFormatError`."""
-        from shallowflow.dynamics.limits.saddle_storage import load
-
-        return load(as_path(path))
-
     def __repr__(self) -> str:
         return (
             f"SaddleToSaddle({len(self.neurons)} jumps of {len(self.signs)} neurons, "
             f"loss {self.losses[0]:.4g} → {self.losses[-1]:.4g}, {self.outcome})"
         )
+
+    @classmethod
+    def load(cls, path: str | FilePath) -> SaddleToSaddle:
+        """Read what `save` wrote; anything else raises `FileFormatError`."""
+        path = as_path(path)
+        if format_of(path) == VERSION_1.mark:
+            return VERSION_1.read(path, _assemble)
+        trajectory = Trajectory.load(path)
+        if not isinstance(trajectory.path, Saddles):
+            raise FileFormatError(f"{path}: holds the trajectory of a run, not a jump process")
+        return _presented(trajectory)
 
     def to_xarray(self) -> xarray.Dataset:
         """Return loss, exponents and rates of the plateaus, by the accelerated time of their start."""
@@ -136,27 +248,9 @@ class SaddleToSaddle(FrozenArrays):
             attrs={"outcome": str(self.outcome), **self.statistics},
         )
 
-    @property
-    def final(self) -> ReLUNetwork:
-        """The network after the last jump."""
-        return self.saddle(len(self.neurons))
-
     def saddle(self, jumps: int) -> ReLUNetwork:
         """Return the saddle visited after that many jumps."""
-        jumps = self._jumps(jumps)
-        inner = np.zeros((len(self.signs), self.dataset.dimension))
-        outer = np.zeros(len(self.signs))
-        for neuron, points in zip(self.neurons[:jumps], self.process.fitted[:jumps], strict=True):
-            weights, size = fitting_neuron(self.dataset.inputs[points], self.dataset.targets[points])
-            members = np.flatnonzero(self.process.groups == neuron)
-            root = np.sqrt(self.shares[members])
-            inner[members] = root[:, None] * weights
-            outer[members] = self.signs[members] * root * size
-        return ReLUNetwork(inner, outer)
-
-    def __call__(self, time: float) -> ReLUNetwork:
-        """Return the network at an accelerated time ≥ 0; at a jump, the one before it."""
-        return self.saddle(int(np.searchsorted(self.jump_times, non_negative(time, "time"))))
+        return self._saddles.saddle(jumps)
 
     def exponents(self, time: float) -> Floats:
         """Return ρ_j at an accelerated time ≥ 0, (m,): ‖w_j‖ = (1/α)^ρ_j in the limit, piecewise linear."""
@@ -170,16 +264,13 @@ class SaddleToSaddle(FrozenArrays):
 
         A neuron without an unfitted point has none: zeros.
         """
-        jumps = self._jumps(jumps)
+        jumps = count(jumps, "jumps", at_least=0, at_most=len(self.neurons))
         left = np.ones(self.dataset.size, dtype=np.bool_)
         for points in self.process.fitted[:jumps]:
             left[points] = False
         pulls = (self.mask * left[:, None] * np.abs(self.dataset.targets)[:, None]).T @ self.dataset.inputs
         norms = np.linalg.norm(pulls, axis=1, keepdims=True)
         return np.asarray(np.divide(pulls, norms, out=np.zeros_like(pulls), where=norms > 0))
-
-    def _jumps(self, jumps: int) -> int:
-        return count(jumps, "jumps", at_least=0, at_most=len(self.neurons))
 
     def predicted_times(self, acceleration: float) -> Floats:
         """Return the flow's jump times from α = e^{−acceleration} to first order, τ + C/ln(1/α), (J,)."""
@@ -225,7 +316,21 @@ def saddle_to_saddle(network: ReLUNetwork | LogScaledNetwork, dataset: Dataset) 
     corrections = jump_corrections(
         process.neurons, process.fitted, process.rates, together, mask, dataset.targets
     )
-    return SaddleToSaddle(process, dataset, signs, mask, shares, corrections)
+    times = np.append(0.0, process.jump_times)
+    data = dataset.inputs, dataset.targets, mask.astype(np.int64)
+    start = ReLUNetwork(np.zeros_like(network.inner), np.zeros_like(network.outer))
+    return _followed(Saddles(start, times, *data, signs, shares, corrections), dataset)
+
+
+def _followed(path: Saddles, dataset: Dataset) -> SaddleToSaddle:
+    """Return the process along these saddles."""
+    setting = Setting("saddle_to_saddle", None, dataset, SquareLoss())
+    trajectory = run(lambda: _Jumping(path), Record.every(1), np.inf, setting=setting)
+    return _presented(replace(trajectory, path=path))  # also where nothing ever jumps
+
+
+def _presented(trajectory: Trajectory[Any]) -> SaddleToSaddle:
+    return SaddleToSaddle(*(getattr(trajectory, field.name) for field in fields(trajectory)))
 
 
 def _shared(offsets: Floats, groups: Ints) -> tuple[Floats, Floats]:
@@ -236,3 +341,27 @@ def _shared(offsets: Floats, groups: Ints) -> tuple[Floats, Floats]:
     weights = np.exp(2.0 * (offsets - peaks))
     totals = np.bincount(groups, weights=weights, minlength=len(groups))[groups]
     return weights / totals, peaks + 0.5 * np.log(totals)
+
+
+NAMES = ("inputs", "targets", "mask", "signs", "shares", "corrections")
+VERSION_1 = FileKind(
+    "shallowflow.saddle_to_saddle", (1,), "jump process", lambda header: (NAMES, frozenset({"mask"}))
+)
+"""Files of version 0.1, which are read but no longer written."""
+
+
+def _assemble(header: Header, arrays: Arrays) -> SaddleToSaddle:
+    dataset = Dataset(arrays["inputs"], arrays["targets"], name=str(header["name"]))
+    signs, shares = vector(arrays["signs"], "signs"), vector(arrays["shares"], "shares")
+    check_shape("mask", arrays["mask"], (dataset.size, len(signs)))
+    check_shape("shares", shares, signs.shape)
+    process = jump_process(arrays["mask"].astype(np.bool_), dataset.targets)
+    start = ReLUNetwork(np.zeros((len(signs), dataset.dimension)), np.zeros(len(signs)))
+    data = dataset.inputs, dataset.targets, arrays["mask"]
+    times, corrections = np.append(0.0, process.jump_times), arrays["corrections"]
+    path = Saddles(start, times, *data, signs, shares, corrections)
+    path.check()
+    check_shape("corrections", corrections, process.jump_times.shape)
+    if not np.isfinite(corrections).all():
+        raise FileFormatError("corrections must be finite")
+    return _followed(path, dataset)

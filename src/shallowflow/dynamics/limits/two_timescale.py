@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from shallowflow.arrays import Floats, non_negative, positive
 from shallowflow.data.targets import PiecewiseConstant
-from shallowflow.dynamics.driver import Progress
-from shallowflow.dynamics.flow import FlowEngine, integrate
-from shallowflow.dynamics.flow_recorder import PathRecorder, Segments, dense_record
+from shallowflow.dynamics.clock.loop import Progress, run
+from shallowflow.dynamics.clock.paths import flatten, unflatten
+from shallowflow.dynamics.clock.setting import Setting
+from shallowflow.dynamics.flow import every_step
 from shallowflow.dynamics.limits.heaviside_flow import HeavisideFlow
 from shallowflow.dynamics.limits.jump_pair import EdgePair, JumpPair
-from shallowflow.dynamics.path import flatten, unflatten
-from shallowflow.dynamics.population import loss_against
 from shallowflow.dynamics.problem import checked_record
 from shallowflow.dynamics.record import Record
 from shallowflow.dynamics.trajectory import Trajectory
@@ -23,10 +25,15 @@ from shallowflow.landscape.two_timescale.population import (
     best_outer,
     check_steps,
     population_gradient,
+    step_loss,
     well_separated,
 )
 from shallowflow.landscape.two_timescale.step_classes import checked_target
+from shallowflow.models.loss import SquareLoss
 from shallowflow.models.networks import StepNetwork
+
+if TYPE_CHECKING:
+    from shallowflow.dynamics.engines.smooth_flow import SmoothFlow
 
 
 def two_timescale_limit(
@@ -37,7 +44,7 @@ def two_timescale_limit(
     record: Record | None = None,
     tolerance: float = 1e-8,
     stop: float = 0.0,
-    stiff: bool = False,
+    stiff: bool | None = None,
     progress: Progress | None = None,
 ) -> Trajectory:
     """Follow the limit ε → 0 of `population_flow` in the slow time τ = εt; the given outer weights play no
@@ -45,9 +52,9 @@ def two_timescale_limit(
 
     sharpness = 0: from event to event by the closed form of (7) where it applies, with hitting times exact
     to rounding, else integrated at nearly full precision; events say which neuron reaches which jump.
-    sharpness > 0: adaptive integration to `tolerance` (`stiff`: by an implicit method), early end when ‖∇_u
-    L‖ ≤ `stop`; the statistics say when u left 𝒰 (Δ(u) > 2η), where a*(u) is certain to be unique; it is
-    followed beyond.
+    sharpness > 0: adaptive integration to `tolerance` (by an implicit method unless `stiff` is False), early
+    end when ‖∇_u L‖ ≤ `stop`; the statistics say when u left 𝒰 (Δ(u) > 2η), where a*(u) is certain to be
+    unique; it is followed beyond.
 
     Examples
     --------
@@ -62,48 +69,44 @@ def two_timescale_limit(
     until, tolerance = positive(until, "until"), positive(tolerance, "tolerance")
     if np.any((network.positions < 0) | (network.positions > 1)):
         raise InvalidInputError("network: positions must lie in [0, 1] for the limit, got one outside")
-    start = best_outer(network, target)
-    recorder = PathRecorder(start, loss_against(target), checked_record(record, dense_record(start)), until)
-    engine: FlowEngine[Segments]
+    start, stop = best_outer(network, target), non_negative(stop, "stop")
+    record = checked_record(record, every_step(start))
+    setting = Setting("two_timescale_limit", None, target, SquareLoss(), tolerance=tolerance)
+    measure = partial(step_loss, target=target)
     if network.sharpness == 0:
-        engine = HeavisideFlow(network.positions, target)
-        return recorder.trajectory(
-            integrate(engine, recorder, until, progress), {"engine": engine.name, **engine.statistics()}
-        )
-    engine = _smooth_limit(start, target, tolerance, non_negative(stop, "stop"), stiff)
-    outcome = integrate(engine, recorder, until, progress)
-    trajectory = recorder.trajectory(outcome, {"engine": engine.name, **engine.statistics()})
+        events = partial(HeavisideFlow, start, target)
+        return run(events, record, until, setting=setting, measure=measure, progress=progress)
+    smooth = _smooth_limit(start, target, tolerance, stop, stiff is not False)
+    trajectory = run(smooth, record, until, setting=setting, measure=measure, progress=progress)
     statistics = {**trajectory.statistics, "left 𝒰 at": _leaves_domain(trajectory)}
     return replace(trajectory, statistics=statistics)
 
 
 def _smooth_limit(
     network: StepNetwork, target: PiecewiseConstant, tolerance: float, stop: float, stiff: bool
-) -> FlowEngine[Segments]:
-    """Return the flow of the positions u (m,) with a = a*(u)."""
-    from shallowflow.dynamics.engines.smooth_flow import SmoothFlow
+) -> Callable[[], SmoothFlow[StepNetwork]]:
+    """Return what makes the flow of the positions u (m,) with a = a*(u)."""
+    from shallowflow.dynamics.engines.smooth_flow import Field, SmoothFlow
 
     def best(u: Floats) -> StepNetwork:
         return best_outer(network.moved({"positions": u}), target)
 
-    return SmoothFlow(
+    field = Field(
+        network,
         network.positions,
-        lambda u: population_gradient(best(u), target)["positions"],
         np.ones(network.width),
-        tolerance=tolerance,
-        stop=stop,
-        expand=lambda u: flatten(best(u)),
-        stiff=stiff,
+        lambda u: population_gradient(best(u), target)["positions"],
+        partial(step_loss, target=target),
+        lambda u: flatten(best(u)),
     )
+    return partial(SmoothFlow, field, tolerance=tolerance, stop=stop, stiff=stiff)
 
 
-def _leaves_domain(trajectory: Trajectory) -> float:
+def _leaves_domain(trajectory: Trajectory[StepNetwork]) -> float:
     """Return the first recorded time at which u is not in 𝒰; ∞ if there is none."""
     values, template = trajectory.path.recorded(), trajectory.path.template
     for time, theta in zip(trajectory.path.times, values, strict=True):
-        network = unflatten(template, theta)
-        assert isinstance(network, StepNetwork)
-        if not well_separated(network):
+        if not well_separated(unflatten(template, theta)):
             return float(time)
     return float("inf")
 

@@ -4,11 +4,9 @@ The loss is ½·mean of squared residuals. The scale of the paper's start is not
 its figures 1, 3 and 4, and α = 10⁻², 10⁻⁴, 10⁻⁸ and 10⁻³⁰, all of them shown, for figures 5 and 6.
 """
 
-from shallowflow.experiments.incremental.convergence import THEOREM2
-from shallowflow.experiments.incremental.near_orthogonal import NEAR_ORTHOGONAL
-from shallowflow.experiments.incremental.neurons import FIG3, FIG4
+from shallowflow.experiments.incremental.convergence import NEAR_ORTHOGONAL, THEOREM2
 from shallowflow.experiments.incremental.norm_by_size import FIG5
 from shallowflow.experiments.incremental.norm_by_width import FIG6
-from shallowflow.experiments.incremental.staircase import FIG1
+from shallowflow.experiments.incremental.staircase import FIG1, FIG3, FIG4
 
-INCREMENTAL = (FIG1, FIG3, FIG4, FIG5, FIG6, THEOREM2, NEAR_ORTHOGONAL)
+EXPERIMENTS = (FIG1, FIG3, FIG4, FIG5, FIG6, THEOREM2, NEAR_ORTHOGONAL)

@@ -1,6 +1,4 @@
-"""From shared growth to Algorithm 1: how small the start must be at a number of points, for figure 5.
-
-Figure 5: the norm of the learned interpolator against the number of points.
+"""Figure 5: the norm of the learned interpolator against the number of points.
 
 Two limits meet here. At a fixed scale α and large n all neurons of a sign grow together: with Gaussian labels
 their rates differ by a part of about √(3/2n) only. They share the points, and the norm is √2 times the
@@ -10,30 +8,19 @@ tends to 1 + √2 times the minimum as n grows (`HALVING_RATIO`). Between them l
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
+import shallowflow.experiments.incremental.norm_by_width as norm_by_width
 from shallowflow.arrays import Floats
 from shallowflow.data import Dataset
 from shallowflow.dynamics.flow import gradient_flow
 from shallowflow.dynamics.limits.saddle_to_saddle import saddle_to_saddle
 from shallowflow.dynamics.record import Record
-from shallowflow.experiments.experiment import Claim, Experiment, Findings, Progress
+from shallowflow.experiments.experiment import Claim, Experiment, Findings, Progress, Values, scales
 from shallowflow.experiments.figure import Figure, Panel, Series
-from shallowflow.experiments.incremental.training import (
-    Rule,
-    banded,
-    identity,
-    interpolated,
-    labels,
-    limit_norm,
-    slope,
-    start_of,
-    trained,
-)
+from shallowflow.experiments.incremental.norm_by_width import Rule, banded, identity, interpolated, labels
 from shallowflow.landscape.incremental import (
     HALVING_RATIO,
     SHARED_RATIO,
@@ -42,10 +29,17 @@ from shallowflow.landscape.incremental import (
     squared_norm,
 )
 from shallowflow.models import LogScaledNetwork
+from shallowflow.readings.many_runs import log_slope
+
+TONES = ("sky", "blue", "green", "orange")
 
 
-@dataclass(frozen=True)
-class Crossing:
+def start_of(size: int, digits: float, seed: int) -> LogScaledNetwork:
+    """Return the start on so many points, α = 10^−digits, so wide that interpolation is likely."""
+    return norm_by_width.small_start(int(np.ceil(4 * np.log(size / 0.01))), size, digits, seed)
+
+
+class Crossing(NamedTuple):
     """From shared growth to Algorithm 1 at one size: ln(1/α) of a neuron (K,) and the way covered (K,).
 
     way: (‖θ‖² − N₀)/(N₁ − N₀), N₀ from the largest α shown and N₁ from Algorithm 1.
@@ -62,7 +56,7 @@ class Crossing:
         return float(np.exp(np.interp(0.5, rising, np.log(self.scales))) / np.sqrt(self.size))
 
 
-def crossing(size: int, descents: Floats, limits: Floats, parameters: Mapping[str, Any]) -> Crossing:
+def _crossing(size: int, descents: Floats, limits: Floats, parameters: Values) -> Crossing:
     """Follow the norm from the descents (scales, starts) on by the flow, to which no scale is too small.
 
     limits: the norms of Algorithm 1, from the same starts first.
@@ -84,19 +78,6 @@ def _flow_norm(network: LogScaledNetwork, dataset: Dataset) -> float:
     return squared_norm(run.final)
 
 
-def crossing_panel(crossings: list[Crossing]) -> Panel:
-    """The way covered against ln(1/α)/√n, one curve per number of points."""
-    return Panel(
-        tuple(
-            Series(found.scales / np.sqrt(found.size), found.way, f"n = {found.size}", tone=tone)
-            for found, tone in zip(crossings, ("blue", "orange", "green"), strict=False)
-        ),
-        x_label="ln(1/α) / √n",
-        y_label="share of the way to Algorithm 1",
-        x_scale="log",
-    )
-
-
 def crossing_claim(crossings: list[Crossing]) -> Claim:
     """Half of the way is covered at the same ln(1/α)/√n, whatever n."""
     halves = np.array([found.half for found in crossings])
@@ -111,11 +92,7 @@ def crossing_claim(crossings: list[Crossing]) -> Claim:
     )
 
 
-TONES = ("sky", "blue", "green", "orange")
-
-
-@dataclass(frozen=True)
-class Norms:
+class Norms(NamedTuple):
     """‖θ‖² by number of points: least (S,), Algorithm 1 (S, starts), descent (scales, T, starts).
 
     Descent runs at the first T sizes, from α = 10^−digits and the first starts; constants: those of Theorem 3
@@ -143,18 +120,22 @@ class Norms:
         return self.descents / self.least[: len(self.trained), None]
 
 
-def run_fig5(parameters: Mapping[str, Any], progress: Progress) -> Findings:
+def run_fig5(parameters: Values, progress: Progress) -> Findings:
     """‖θ‖² against n: descent from several scales, Algorithm 1, and the minimum."""
     norms = _norms(parameters, lambda fraction, doing: progress(0.8 * fraction, doing))
     crossings = []
     for i, size in enumerate(parameters["crossing_sizes"]):
         progress(0.8 + 0.2 * i / len(parameters["crossing_sizes"]), f"flow, n = {size}")
         at = int(np.flatnonzero(norms.sizes == size)[0])
-        crossings.append(crossing(size, norms.descents[:, at], norms.limits[at], parameters))
+        crossings.append(_crossing(size, norms.descents[:, at], norms.limits[at], parameters))
+    way = tuple(
+        Series(found.scales / np.sqrt(found.size), found.way, f"n = {found.size}", tone=tone)
+        for found, tone in zip(crossings, ("blue", "orange", "green"), strict=False)
+    )
     figure = Figure(
         "fig5",
         "The learned interpolator's squared norm grows like √n",
-        (_norm_panel(norms), _ratio_panel(norms), crossing_panel(crossings)),
+        (*_norm_panels(norms), Panel(way, "", "ln(1/α) / √n", "share of the way to Algorithm 1", "log")),
         "Mean over starts, bands from smallest to largest. Width ⌈4 ln(n/0.01)⌉, Gaussian labels; descent "
         f"has rate {parameters['step']:g} and ends at a loss below {parameters['stop_below']:g}. Right: the "
         "share of the way from the norm at the largest α to that of Algorithm 1, by descent and, from "
@@ -164,83 +145,67 @@ def run_fig5(parameters: Mapping[str, Any], progress: Progress) -> Findings:
     return Findings((figure,), (*_slope_claims(norms), *_norm_claims(norms), crossing_claim(crossings)))
 
 
-def _norms(parameters: Mapping[str, Any], progress: Progress) -> Norms:
-    sizes, digits = parameters["sizes"], parameters["digits"]
+def _norms(parameters: Values, progress: Progress) -> Norms:
+    sizes, digits, seeds = parameters["sizes"], parameters["digits"], range(parameters["seeds"])
     rule = Rule(parameters["step"], parameters["epochs"], parameters["stop_below"])
     least, limits, constants = list[float](), list[list[float]](), list[float]()
-    descents, losses = list[Floats](), np.zeros(len(digits))
+    descents, losses = list[list[list[float]]](), np.zeros(len(digits))
     for i, size in enumerate(sizes):
         progress(i / len(sizes), f"n = {size}")
         targets = labels(size, parameters["label_seed"])
-        starts = [start_of(size, 0, seed) for seed in range(parameters["limit_seeds"])]
+        starts = (start_of(size, 0, seed) for seed in range(parameters["limit_seeds"]))
         least.append(min_squared_norm(targets))
-        limits.append([limit_norm(start, targets) for start in starts])
+        limits.append([norm_by_width.limit_norm(start, targets) for start in starts])
         constants.append(norm_constant(max(limits[-1]), targets))
         if size <= parameters["descent_up_to"]:
             dataset = identity(targets)
             ends = [
-                [
-                    trained(start_of(size, d, seed).to_relu(), dataset, rule)
-                    for seed in range(parameters["seeds"])
-                ]
+                norm_by_width.trained((start_of(size, d, seed).to_relu() for seed in seeds), dataset, rule)
                 for d in digits
             ]
-            descents.append(np.array([[end.norm for end in row] for row in ends]))
-            losses = np.maximum(losses, [max(end.loss for end in row) for row in ends])
-    by_scale = np.stack(descents, axis=1)
+            descents.append([norms for norms, _ in ends])
+            losses = np.maximum(losses, [loss for _, loss in ends])
+    by_scale = np.array(descents).transpose(1, 0, 2)
     arrays = np.array(least), np.array(limits), by_scale, np.array(constants), losses
-    stop_below = parameters["stop_below"]
-    return Norms(np.array(sizes, dtype=np.float64), tuple(digits), *arrays, stop_below)
+    return Norms(np.array(sizes, dtype=np.float64), tuple(digits), *arrays, rule.stop_below)
 
 
-def _norm_panel(norms: Norms) -> Panel:
-    return Panel(
-        (
-            banded(norms.sizes, norms.limits, "Algorithm 1", "red"),
-            *(
-                banded(norms.trained, found, f"descent, α = 10^−{digits}", tone)
-                for found, digits, tone in zip(norms.descents, norms.digits, TONES, strict=False)
-            ),
-            Series(norms.sizes, norms.least, "minimal norm", style="dashed", tone="ink"),
-        ),
-        x_label="number of points n",
-        y_label="‖θ‖²",
-        x_scale="log",
-        y_scale="log",
+def _norm_panels(norms: Norms) -> tuple[Panel, Panel]:
+    """Return the norms, and their ratios to the minimum: unlabelled, for the colours are the same."""
+    x, level = norms.sizes, np.ones(len(norms.sizes))
+    descents = [
+        banded(norms.trained, found, f"descent, α = 10^−{digits}", tone)
+        for found, digits, tone in zip(norms.descents, norms.digits, TONES, strict=False)
+    ]
+    ratios = [
+        banded(norms.trained, found, "", tone) for found, tone in zip(norms.ratios, TONES, strict=False)
+    ]
+    whole = (
+        banded(x, norms.limits, "Algorithm 1", "red"),
+        *descents,
+        Series(x, norms.least, "minimal norm", style="dashed", tone="ink"),
     )
-
-
-def _ratio_panel(norms: Norms) -> Panel:
-    level = np.ones(len(norms.sizes))
-    return Panel(
-        (
-            # Unlabelled: the colours are those of the first panel.
-            banded(norms.sizes, norms.limits / norms.least[:, None], "", "red"),
-            *(
-                banded(norms.trained, found, "", tone)
-                for found, tone in zip(norms.ratios, TONES, strict=False)
-            ),
-            Series(
-                norms.sizes, HALVING_RATIO * level, "1 + √2 (exact halving)", style="dashed", tone="muted"
-            ),
-            Series(norms.sizes, SHARED_RATIO * level, "√2 (shared)", style="dashed", tone="ink"),
-        ),
-        x_label="number of points n",
-        y_label="‖θ‖² / minimum",
-        x_scale="log",
-        y_limits=(1.0, 3.0),
+    relative = (
+        banded(x, norms.limits / norms.least[:, None], "", "red"),
+        *ratios,
+        Series(x, HALVING_RATIO * level, "1 + √2 (exact halving)", style="dashed", tone="muted"),
+        Series(x, SHARED_RATIO * level, "√2 (shared)", style="dashed", tone="ink"),
+    )
+    return (
+        Panel(whole, "", "number of points n", "‖θ‖²", "log", "log"),
+        Panel(relative, "", "number of points n", "‖θ‖² / minimum", "log", y_limits=(1.0, 3.0)),
     )
 
 
 def _slope_claims(norms: Norms) -> tuple[Claim, ...]:
     """The paper's own experiment at every scale, then the limit α → 0 at the same sizes and beyond."""
     sizes, count = norms.trained, len(norms.trained)
-    span, least = f"n = {sizes[0]:.0f} … {sizes[-1]:.0f}", slope(sizes, norms.least[:count])
+    span, least = f"n = {sizes[0]:.0f} … {sizes[-1]:.0f}", log_slope(sizes, norms.least[:count])
     claims = []
     for found, ratio, digits, loss in zip(
         norms.descents, norms.ratios, norms.digits, norms.losses, strict=True
     ):
-        steep, means = slope(sizes, found.mean(axis=1)), ratio.mean(axis=1)
+        steep, means = log_slope(sizes, found.mean(axis=1)), ratio.mean(axis=1)
         claims.append(
             Claim(
                 f"‖θ‖² grows like √n where descent from α = 10^−{digits} ends, {span}",
@@ -252,7 +217,7 @@ def _slope_claims(norms: Norms) -> tuple[Claim, ...]:
             )
         )
     limits, tail = norms.limits.mean(axis=1), norms.sizes >= sizes[-1]
-    early, late = slope(sizes, limits[:count]), slope(norms.sizes[tail], limits[tail])
+    early, late = log_slope(sizes, limits[:count]), log_slope(norms.sizes[tail], limits[tail])
     return (
         *claims,
         Claim(
@@ -295,37 +260,23 @@ def _norm_claims(norms: Norms) -> tuple[Claim, ...]:
 
 
 FIG5 = Experiment(
-    name="incremental/fig5",
-    title="Norm of the learned interpolator against the number of points",
-    source="Figure 5, App. A.2",
-    parameters={
-        "quick": {
+    "incremental/fig5",
+    "Norm of the learned interpolator against the number of points",
+    "Figure 5, App. A.2",
+    scales(
+        {
             "sizes": (32, 64, 128, 256, 512, 1024, 2048, 4096, 16384, 131072),
             "descent_up_to": 4096,
-            "digits": (2, 8),
             "seeds": 3,
-            "limit_seeds": 3,
             "label_seed": 1000,
             "step": 0.5,
             "epochs": 1_000_000,
             "stop_below": 1e-10,
-            "crossing_sizes": (64, 256),
             "flow_digits": (50, 100, 300, 1000, 3000),
         },
-        "paper": {
-            "sizes": (32, 64, 128, 256, 512, 1024, 2048, 4096, 16384, 131072),
-            "descent_up_to": 4096,
-            "digits": (2, 4, 8, 30),
-            "seeds": 3,
-            "limit_seeds": 10,
-            "label_seed": 1000,
-            "step": 0.5,
-            "epochs": 1_000_000,
-            "stop_below": 1e-10,
-            "crossing_sizes": (64, 256, 1024),
-            "flow_digits": (50, 100, 300, 1000, 3000),
-        },
-    },
-    run=run_fig5,
+        quick={"digits": (2, 8), "limit_seeds": 3, "crossing_sizes": (64, 256)},
+        paper={"digits": (2, 4, 8, 30), "limit_seeds": 10, "crossing_sizes": (64, 256, 1024)},
+    ),
+    run_fig5,
     cost={"quick": 31, "paper": 127},
 )

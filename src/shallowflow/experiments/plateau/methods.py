@@ -1,9 +1,8 @@
-"""Figures 9 and 10: active neuron least squares beside five other ways to train."""
+"""Figures 6, 9 and 10: the candidates of active neuron least squares, and ANLS beside five other methods."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -15,138 +14,120 @@ from shallowflow.dynamics.alternating import alternating_least_squares
 from shallowflow.dynamics.anls import active_neuron_least_squares
 from shallowflow.dynamics.outer_weights import least_squares_outer
 from shallowflow.dynamics.record import Record
-from shallowflow.experiments.experiment import Claim, Experiment, Findings, Progress
+from shallowflow.experiments.experiment import Claim, Experiment, Findings, Progress, Values, scales
 from shallowflow.experiments.figure import Figure, Panel, Series
-from shallowflow.experiments.plateau.staircase import plateaus
-from shallowflow.experiments.plateau.training import RATE, STEP, Training, curve_series, descend
-from shallowflow.models import KnotNetwork, SquareLoss, initialize
+from shallowflow.experiments.plateau.staircase import (
+    LOSS,
+    RATE,
+    SKETCH,
+    STEP,
+    Training,
+    anls,
+    descend,
+    error_panel,
+    start_of,
+)
+from shallowflow.landscape.plateau.moves import candidates
 
 TONES = {"ANLS": "orange", "GD": "blue", "Adam": "green", "LS/GD": "pink", "LS/Adam": "sky"}
-LOSS = SquareLoss()
-LOSSES_ONLY = Record.every(1, networks=False)
 
 
-def train_all(dataset: Dataset, parameters: Mapping[str, Any], progress: Progress) -> dict[str, Training]:
-    """Train the same initial network by every method of §5.2."""
-    start = initialize.he_knots(parameters["width"], seed=parameters["seed"])
-    points, steps = parameters["points"], parameters["steps"]
-    runs = dict[str, Training]()
-    share = 0.0
-    for name in ("ANLS", "GD", "Adam", "LS/GD", "LS/Adam"):
-
-        def shown(done: float, name: str = name, share: float = share) -> None:
-            progress(share + 0.19 * done, name)
-
-        shown(0.0)
-        if name == "ANLS":
-            trajectory = active_neuron_least_squares(start, dataset, loss=LOSS, progress=shown)
-        elif name == "GD":
-            runs[name] = descend(start, dataset, steps[name], points=points, progress=shown)
-        elif name == "Adam":
-            trajectory = adam(
-                start, dataset, step=RATE, steps=steps[name], record=Record.geometric(points), progress=shown
-            )
-        else:
-            trajectory = alternating_least_squares(
-                start,
-                dataset,
-                inner="gd" if name == "LS/GD" else "adam",
-                step=STEP if name == "LS/GD" else RATE,
-                steps=steps[name],
-                record=Record.geometric(points),
-                progress=shown,
-            )
-        if name != "GD":
-            runs[name] = Training(name, trajectory.times, 2 * trajectory.losses, trajectory)
-        share += 0.19
-    return runs
-
-
-def least_squares_error(dataset: Dataset, parameters: Mapping[str, Any]) -> tuple[KnotNetwork, float]:
-    """Return LSQ, the initial knots with their best outer weights, and its mean squared error."""
-    network = least_squares_outer(initialize.he_knots(parameters["width"], seed=parameters["seed"]), dataset)
-    assert isinstance(network, KnotNetwork)
-    return network, 2 * LOSS.value(network(dataset.inputs), dataset.targets)
-
-
-def many_starts(dataset: Dataset, parameters: Mapping[str, Any]) -> list[Floats]:
-    """Return the mean squared errors of ANLS, move by move, from many initial networks."""
-    starts = (initialize.he_knots(parameters["width"], seed=seed) for seed in range(parameters["starts"]))
-    return [
-        2 * active_neuron_least_squares(start, dataset, loss=LOSS, record=LOSSES_ONLY).losses
-        for start in starts
-    ]
-
-
-def reached(training: Training, level: float) -> float | None:
-    """Return the first recorded iteration at which the error is at most `level`, or None."""
-    hits = np.flatnonzero(training.errors <= level)
-    return float(training.iterations[hits[0]]) if hits.size else None
-
-
-def _arrivals(runs: Mapping[str, Training], level: float) -> dict[str, float | None]:
-    return {name: reached(run, level) for name, run in runs.items() if name != "ANLS"}
-
-
-def _told(arrivals: Mapping[str, float | None], runs: Mapping[str, Training]) -> str:
-    return "; ".join(
-        f"{name} at {when:,.0f}"
-        if when is not None
-        else f"{name} not within {runs[name].iterations[-1]:,.0f}"
-        for name, when in arrivals.items()
+def run_fig6(parameters: Values, progress: Progress) -> Findings:
+    """Show where one knot may go in one iteration of ANLS."""
+    points, knots = np.array(parameters["points"]), np.array(parameters["knots"])
+    found = candidates(knots, points)
+    claim = Claim("Five knots and ten points have seven candidates", "7", str(len(found)), len(found) == 7)
+    rows = np.array([move.neuron for move in found])
+    panel = Panel(
+        (
+            Series(points, np.full(len(points), -1.0), "data", style="crosses", tone="ink"),
+            Series(knots, np.arange(len(knots)), "knots", style="points", tone="red"),
+            Series([move.position for move in found], rows, "candidates", style="points", tone="blue"),
+        ),
+        x_label="x",
+        y_label="neuron that moves",
+        y_ticks=((-1.0, "data"), *((float(row), str(row)) for row in range(len(knots)))),
     )
+    return Findings((Figure("fig6", "The candidates of ANLS", (panel,), columns=1),), (claim,))
+
+
+def _trained(name: str, dataset: Dataset, parameters: Values, show: Callable[[float], None]) -> Training:
+    """Train the initial network by a method of §5.2; `parameters` have its number of steps."""
+    if name == "ANLS":
+        return anls(dataset, parameters, show)
+    if name == "GD":
+        return descend(dataset, parameters, show)
+    start, steps, record = start_of(parameters), parameters["steps"], Record.geometric(parameters["points"])
+    if name == "Adam":
+        run = adam(start, dataset, step=RATE, steps=steps, record=record, progress=show)
+    else:
+        inner, step = ("gd", STEP) if name == "LS/GD" else ("adam", RATE)
+        run = alternating_least_squares(
+            start, dataset, inner=inner, step=step, steps=steps, record=record, progress=show
+        )
+    return Training(name, run.times, 2 * run.losses, run)
+
+
+def _train_all(dataset: Dataset, parameters: Values, progress: Progress) -> tuple[dict[str, Training], float]:
+    """Train by every method; return also the error of LSQ, the initial knots with their best weights."""
+    runs = dict[str, Training]()
+    for number, name in enumerate(TONES):
+
+        def show(done: float, number: int = number, name: str = name) -> None:
+            progress(0.19 * (number + done), name)
+
+        show(0.0)
+        chosen = {**parameters, "steps": parameters["steps"].get(name)}
+        runs[name] = _trained(name, dataset, chosen, show)
+    best = least_squares_outer(start_of(parameters), dataset)
+    return runs, 2 * LOSS.value(best(dataset.inputs), dataset.targets)
+
+
+def _many_starts(dataset: Dataset, parameters: Values) -> list[Floats]:
+    """Return the mean squared errors of ANLS, move by move, from many initial networks."""
+    starts = (start_of({**parameters, "seed": seed}) for seed in range(parameters["starts"]))
+    only = Record.every(1, networks=False)
+    return [2 * active_neuron_least_squares(one, dataset, loss=LOSS, record=only).losses for one in starts]
 
 
 def _loss_panel(runs: Mapping[str, Training], naive: float) -> Panel:
-    longest = max(run.iterations[-1] for run in runs.values())
-    return Panel(
-        (
-            *(run.series(TONES[name]) for name, run in runs.items()),
-            Series([1.0, longest], [naive, naive], "LSQ", style="dashed", tone="ink"),
-        ),
-        title="loss",
-        x_label="iterations",
-        y_label="mean squared error",
-        x_scale="log",
-        y_scale="log",
-    )
+    ends = [1.0, max(run.iterations[-1] for run in runs.values())]
+    curves = (run.series(TONES[name]) for name, run in runs.items())
+    return error_panel((*curves, Series(ends, [naive, naive], "LSQ", style="dashed", tone="ink")))
 
 
 def _function_panel(name: str, runs: Mapping[str, Training], limits: tuple[float, float]) -> Panel:
     x = np.linspace(-1.0, 1.0, 1001)
-    return Panel(
-        (
-            Series(x, CURVES[name](x), "target", style="dashed", tone="muted"),
-            *(curve_series(run.name, run.final, TONES[run.name]) for run in runs.values()),
-        ),
-        title="trained networks",
-        x_label="x",
-        y_label="f(x)",
-        y_limits=limits,
-    )
+    target = Series(x, CURVES[name](x), "target", style="dashed", tone="muted")
+    graphs = (run.graph(run.name, TONES[run.name]) for run in runs.values())
+    return Panel((target, *graphs), "trained networks", "x", "f(x)", y_limits=limits)
 
 
-def run_fig9(parameters: Mapping[str, Any], progress: Progress) -> Findings:
+def run_fig9(parameters: Values, progress: Progress) -> Findings:
     """Compare all methods on sin πx; ANLS also from many other initial networks."""
     dataset = curve("sin_pi", parameters["size"])
-    runs = train_all(dataset, parameters, progress)
-    _, naive = least_squares_error(dataset, parameters)
-    anls = runs["ANLS"]
-    ends = np.array([errors[-1] for errors in many_starts(dataset, parameters)])
+    runs, naive = _train_all(dataset, parameters, progress)
+    first = runs["ANLS"]
+    ends = np.array([errors[-1] for errors in _many_starts(dataset, parameters)])
     low, middle = np.quantile(ends, [0.1, 0.5])
-    arrivals = _arrivals(runs, float(anls.errors[-1]))
-    stagnation = plateaus(anls.iterations[1:], anls.errors[1:])
+    arrivals, words = list[float](), list[str]()
+    for name, run in runs.items():
+        if name != "ANLS":
+            hits = np.flatnonzero(run.errors <= first.errors[-1])
+            arrivals.append(float(run.iterations[hits[0]]) if hits.size else np.inf)
+            late = f"{name} not within {run.iterations[-1]:,.0f}"
+            words.append(f"{name} at {arrivals[-1]:,.0f}" if hits.size else late)
     claims = (
         Claim(
             "ANLS ends far below LSQ",
             "much smaller",
-            f"ANLS {anls.errors[-1]:.2g}, LSQ {naive:.2g}",
-            bool(anls.errors[-1] < 0.2 * naive),
+            f"ANLS {first.errors[-1]:.2g}, LSQ {naive:.2g}",
+            bool(first.errors[-1] < 0.2 * naive),
         ),
         Claim(
             "ANLS reaches a loss of 10⁻⁴ within 100 iterations",
             "10⁻⁴",
-            f"{anls.errors[-1]:.1g} after {int(anls.iterations[-1])} iterations; over {len(ends)} initial "
+            f"{first.errors[-1]:.1g} after {int(first.iterations[-1])} iterations; over {len(ends)} initial "
             f"networks median {middle:.1g}, best tenth {low:.1g}",
             bool(middle <= 2e-4),
             "the published value is that of a lucky initial network" if middle > 2e-4 else "",
@@ -154,73 +135,60 @@ def run_fig9(parameters: Mapping[str, Any], progress: Progress) -> Findings:
         Claim(
             "All other methods need at least 10,000 iterations for a similar loss",
             "≥ 10,000",
-            _told(arrivals, runs),
-            all(when is None or when >= 10_000 for when in arrivals.values()),
+            "; ".join(words),
+            min(arrivals) >= 10_000,
         ),
-        Claim("ANLS does not stagnate", "no plateaus", f"{len(stagnation)} plateaus", not stagnation),
+        Claim("ANLS does not stagnate", "no plateaus", f"{len(first.plateaus)} plateaus", not first.plateaus),
     )
-    figure = Figure(
-        "fig9",
-        "All methods on sin πx, ten neurons",
-        (_loss_panel(runs, naive), _function_panel("sin_pi", runs, (-1.3, 1.3))),
-    )
-    return Findings((figure,), claims)
+    panels = _loss_panel(runs, naive), _function_panel("sin_pi", runs, (-1.3, 1.3))
+    return Findings((Figure("fig9", "All methods on sin πx, ten neurons", panels),), claims)
 
 
-def prediction_errors(training: Training) -> Floats:
+def _prediction_errors(training: Training) -> Floats:
     """Return the root mean squared errors on 10,000 equidistant points, at the recorded iterations."""
     x = np.linspace(-1.0, 1.0, 10_000)
     truth = CURVES["jump"](x)
     return np.array([np.sqrt(np.mean((training.network(k)(x) - truth) ** 2)) for k in training.iterations])
 
 
-def run_fig10(parameters: Mapping[str, Any], progress: Progress) -> Findings:
+def run_fig10(parameters: Values, progress: Progress) -> Findings:
     """Compare all methods on the discontinuous target f₂."""
     dataset = curve("jump", parameters["size"], sampling="random", seed=parameters["seed"])
-    runs = train_all(dataset, parameters, progress)
-    _, naive = least_squares_error(dataset, parameters)
+    runs, naive = _train_all(dataset, parameters, progress)
     progress(0.96, "prediction errors")
-    predictions = {name: prediction_errors(run) for name, run in runs.items()}
-    figure = Figure(
-        "fig10",
-        "All methods on the discontinuous f₂, 300 neurons",
-        (
-            _loss_panel(runs, naive),
-            _function_panel("jump", runs, (-0.8, 1.8)),
-            Panel(
-                tuple(
-                    Series(run.iterations[1:], predictions[name][1:], name, tone=TONES[name])
-                    for name, run in runs.items()
-                ),
-                title="prediction error on 10,000 points",
-                x_label="iterations",
-                y_label="root mean squared error",
-                x_scale="log",
-                y_scale="log",
-            ),
-        ),
-        columns=3,
+    predictions = {name: _prediction_errors(run) for name, run in runs.items()}
+    curves = tuple(
+        Series(run.iterations[1:], predictions[name][1:], name, tone=TONES[name])
+        for name, run in runs.items()
     )
-    early = np.array([errors[min(100, len(errors) - 1)] for errors in many_starts(dataset, parameters)])
+    title, label = "prediction error on 10,000 points", "root mean squared error"
+    panels = (
+        _loss_panel(runs, naive),
+        _function_panel("jump", runs, (-0.8, 1.8)),
+        Panel(curves, title, "iterations", label, "log", "log"),
+    )
+    early = np.array([errors[min(100, len(errors) - 1)] for errors in _many_starts(dataset, parameters)])
+    title = "All methods on the discontinuous f₂, 300 neurons"
+    figure = Figure("fig10", title, panels, columns=3)
     return Findings((figure,), _fig10_claims(runs, naive, predictions, early))
 
 
 def _fig10_claims(
     runs: Mapping[str, Training], naive: float, predictions: Mapping[str, Floats], early: Floats
 ) -> tuple[Claim, ...]:
-    anls = runs["ANLS"]
     low, middle, high = np.quantile(early, [0.25, 0.5, 0.75])
     ends = {name: float(run.errors[-1]) for name, run in runs.items()}
     last = {name: float(values[-1]) for name, values in predictions.items()}
     jumps = float(np.max(np.abs(np.diff(np.log(predictions["LS/Adam"])))))
-    hybrid = runs["LS/GD"]
+    hybrid, best = runs["LS/GD"], min(last, key=lambda name: last[name]) == "ANLS"
     at_10000 = float(hybrid.errors[hybrid.iterations <= 1e4][-1])
     return (
         Claim(
             "ANLS reaches about 3·10⁻⁵ after about 100 iterations",
             "3·10⁻⁵",
             f"after 100 iterations, over {len(early)} initial networks: median {middle:.1e}, quartiles "
-            f"{low:.1e} to {high:.1e}; this run ends at {ends['ANLS']:.1e} after {int(anls.iterations[-1])}",
+            f"{low:.1e} to {high:.1e}; this run ends at {ends['ANLS']:.1e} after "
+            f"{int(runs['ANLS'].iterations[-1])}",
             bool(1e-5 < middle < 1e-4),
             "" if 1e-5 < middle < 1e-4 else "depends on the drawn data and the initial network",
         ),
@@ -248,8 +216,8 @@ def _fig10_claims(
             "ANLS predicts best",
             "smallest prediction error",
             ", ".join(f"{name} {value:.1e}" for name, value in last.items()),
-            min(last, key=lambda name: last[name]) == "ANLS",
-            "" if min(last, key=lambda name: last[name]) == "ANLS" else "the jump at 0 lies between two data",
+            best,
+            "" if best else "the jump at 0 lies between two data",
         ),
         Claim(
             "LS/Adam is unstable: huge jumps of the prediction error",
@@ -263,22 +231,28 @@ def _fig10_claims(
 _SINE = {"width": 10, "size": 100, "points": 300, "seed": 0}
 _JUMP = {"width": 300, "size": 1000, "points": 200, "starts": 30, "seed": 0}
 
+
+def _steps(*steps: int) -> dict[str, int]:
+    return dict(zip(("GD", "Adam", "LS/GD", "LS/Adam"), steps, strict=True))
+
+
+FIG6 = Experiment(
+    "plateau/fig6",
+    "Illustration: the candidates of ANLS",
+    "Figure 6, §4.2",
+    scales(SKETCH),
+    run_fig6,
+    cost={"quick": 0.1, "paper": 0.1},
+)
 FIG9 = Experiment(
     "plateau/fig9",
     "Six ways to train ten neurons on sin πx",
     "Figure 9, §5.2",
-    {
-        "quick": {
-            **_SINE,
-            "starts": 50,
-            "steps": {"GD": 1_000_000, "Adam": 100_000, "LS/GD": 20_000, "LS/Adam": 20_000},
-        },
-        "paper": {
-            **_SINE,
-            "starts": 300,
-            "steps": {"GD": 100_000_000, "Adam": 1_000_000, "LS/GD": 1_000_000, "LS/Adam": 1_000_000},
-        },
-    },
+    scales(
+        _SINE,
+        quick={"starts": 50, "steps": _steps(1_000_000, 100_000, 20_000, 20_000)},
+        paper={"starts": 300, "steps": _steps(100_000_000, 1_000_000, 1_000_000, 1_000_000)},
+    ),
     run_fig9,
     cost={"quick": 3.8, "paper": 136},
 )
@@ -286,13 +260,11 @@ FIG10 = Experiment(
     "plateau/fig10",
     "Six ways to train 300 neurons on a discontinuous target",
     "Figure 10, §5.2",
-    {
-        "quick": {**_JUMP, "steps": {"GD": 200_000, "Adam": 20_000, "LS/GD": 10_000, "LS/Adam": 10_000}},
-        "paper": {
-            **_JUMP,
-            "steps": {"GD": 5_000_000, "Adam": 1_000_000, "LS/GD": 100_000, "LS/Adam": 100_000},
-        },
-    },
+    scales(
+        _JUMP,
+        quick={"steps": _steps(200_000, 20_000, 10_000, 10_000)},
+        paper={"steps": _steps(5_000_000, 1_000_000, 100_000, 100_000)},
+    ),
     run_fig10,
     cost={"quick": 5.7},
 )

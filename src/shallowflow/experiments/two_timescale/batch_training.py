@@ -1,4 +1,6 @@
-"""Trainings of figures 6, 9 and 10: on batches, in several dimensions or of ReLU networks on the line.
+"""Figure 10: ReLU networks on the line and a piecewise affine target.
+
+Trainings of figures 6, 9 and 10: on batches, in several dimensions or of ReLU networks on the line.
 
 "printed" is SGD on fresh batches with the squared loss and step 1; "authors" is what the public code runs:
 descent on one fixed batch with the loss ‖r‖₂/n. (Its networks have no bias a_0; ours keep the printed one.)
@@ -20,7 +22,8 @@ from shallowflow.dynamics.descent import gradient_descent
 from shallowflow.dynamics.record import Record
 from shallowflow.dynamics.stochastic import stochastic_descent
 from shallowflow.dynamics.trajectory import Trajectory
-from shallowflow.experiments.experiment import Sweep
+from shallowflow.experiments.experiment import Claim, Experiment, Findings, Progress, Sweep, Values, scales
+from shallowflow.experiments.figure import Figure, Panel, Series
 from shallowflow.landscape import population_loss
 from shallowflow.models import AdditiveStepNetwork, KnotNetwork, NormLoss, initialize
 from shallowflow.studies import Study
@@ -36,9 +39,12 @@ STEPS = {FAST: 300, SLOW: 5000}
 """Steps of size 1 for every ε."""
 STABLE = {FAST: 0.003, SLOW: 0.1}
 """The smaller steps for every ε; there are more of them in turn."""
+LONGER = 10
+Repeats = dict[float, list[Mapping[str, float]]]
+"""ε → results of the repeats."""
 
 
-def plan(parameters: Mapping[str, Any], reading: str, epsilon: float, start: int) -> dict[str, Any]:
+def plan(parameters: Values, reading: str, epsilon: float, start: int) -> dict[str, Any]:
     """Return the parameters of one training: step and number of steps follow from reading and ε."""
     step = STABLE[epsilon] if reading == "smaller step" else 1.0
     steps = round(parameters["steps"][epsilon] / step)
@@ -49,9 +55,7 @@ def plan(parameters: Mapping[str, Any], reading: str, epsilon: float, start: int
     return {**fixed, "reading": reading, "epsilon": epsilon, "start": start, "step": step, "steps": steps}
 
 
-def _problem(
-    parameters: Mapping[str, Any],
-) -> tuple[AdditiveStepNetwork | KnotNetwork, Additive | PiecewiseAffine]:
+def _problem(parameters: Values) -> tuple[AdditiveStepNetwork | KnotNetwork, Additive | PiecewiseAffine]:
     """Return the network at a start and the target; dimension 0: ReLU on the line."""
     width, dimension, start = parameters["width"], parameters["dimension"], parameters["start"]
     if dimension == 0:
@@ -60,7 +64,7 @@ def _problem(
     return network, Additive([STAIRCASE] * dimension)
 
 
-def train(parameters: Mapping[str, Any], seed: np.random.SeedSequence) -> Trajectory:
+def train(parameters: Values, seed: np.random.SeedSequence) -> Trajectory:
     """Train one network of a `plan`."""
     network, target = _problem(parameters)
     step, steps, epsilon = parameters["step"], parameters["steps"], parameters["epsilon"]
@@ -113,7 +117,7 @@ def outcome_title(run: Trajectory, title: str) -> str:
     return title if np.any(inside(run)) else f"{title}: all neurons left [0, 1]"
 
 
-def task(parameters: Mapping[str, Any], seed: np.random.SeedSequence) -> dict[str, float]:
+def task(parameters: Values, seed: np.random.SeedSequence) -> dict[str, float]:
     """Return the distance at the end and the jumps without a neuron.
 
     Also whether no neuron is left in [0, 1], and whether the run was judged unstable.
@@ -129,11 +133,7 @@ def task(parameters: Mapping[str, Any], seed: np.random.SeedSequence) -> dict[st
     }
 
 
-Repeats = dict[float, list[Mapping[str, float]]]
-"""ε → results of the repeats."""
-
-
-def repeats(name: str, parameters: Mapping[str, Any], reading: str, sweep: Sweep) -> Repeats:
+def repeats(name: str, parameters: Values, reading: str, sweep: Sweep) -> Repeats:
     """Train from the starts 0, 1, … for every ε, as a study; `parameters` are those of one case."""
     starts = range(parameters["repeats"])
     points = [
@@ -143,3 +143,89 @@ def repeats(name: str, parameters: Mapping[str, Any], reading: str, sweep: Sweep
     for one in sweep(Study(name, task, points, root_seed=parameters["seed"])):
         found[one.parameters["epsilon"]].append(one.metrics)
     return found
+
+
+def run_fig10(parameters: Values, progress: Progress, sweep: Sweep) -> Findings:
+    """Fit a piecewise affine target by ReLU networks, in both regimes and readings, and for longer."""
+    panels, claims = list[Panel](), list[Claim]()
+    steps = {SLOW: LONGER * parameters["steps"][SLOW]}
+    longer = {**parameters, "steps": steps, "repeats": parameters["longer_repeats"]}
+    for reading in ("authors", "printed"):
+        found = repeats(f"two_timescale/fig10, {reading}", parameters, reading, sweep)
+        later = repeats(f"two_timescale/fig10, {reading}, longer", longer, reading, sweep)
+        panels += [_kinks_panel(parameters, reading, epsilon) for epsilon in parameters["steps"]]
+        claims += _fig10_claims(parameters, reading, found, later)
+    caption = "Dotted: the kinks of the target. Points: the knots of the network."
+    return Findings((Figure("fig10", "ReLU networks", tuple(panels), caption),), tuple(claims))
+
+
+def _kinks_panel(parameters: Values, reading: str, epsilon: float) -> Panel:
+    chosen = plan(parameters, reading, epsilon, parameters["shown"])
+    run = train(chosen, np.random.SeedSequence(parameters["seed"]))
+    x, knots = np.linspace(0.0, 1.0, 501), positions(run)[:, 0]
+    return Panel(
+        (
+            Series(x, KINKS(x), "target", tone="sky", size=2.6),
+            Series(x, run.final(x), "network", tone="orange"),
+            Series(knots, run.final(knots), "knots", style="points", tone="orange"),
+        ),
+        outcome_title(run, f"{reading}, ε = {epsilon:g}"),
+        "x",
+        "f(x)",
+        marks=tuple((kink, "") for kink in JUMPS),
+        marks_label="kinks of the target",
+        x_limits=(0.0, 1.0),
+        y_limits=(-0.1, 0.8),
+    )
+
+
+def _fig10_claims(parameters: Values, reading: str, of: Repeats, later: Repeats) -> list[Claim]:
+    lost = {epsilon: [r["missed"] for r in of[epsilon]] for epsilon in of}
+    slow, fast = (float(np.median([r["distance"] for r in of[epsilon]])) for epsilon in (SLOW, FAST))
+    whole, late = sum(one == 0 for one in lost[SLOW]), [r["missed"] for r in later[SLOW]]
+    ended, emptied = sum(one == 0 for one in late), sum(r["emptied"] > 0 for r in of[FAST])
+    every = whole > 0.9 * len(lost[SLOW])
+    left = f"{emptied} runs at ε = 1 have no knot left in [0, 1]: step 1 is too long for them"
+    few = f"{parameters['steps'][SLOW]} steps are too few: knots are still on their way to a kink"
+    return [
+        Claim(
+            f"{reading}: kinks are left without a knot at ε = 1",
+            "some kinks have no neuron in the standard regime",
+            f"of 3 kinks, {np.mean(lost[FAST]):.2f} on average have no knot within {parameters['within']:g} "
+            f"at ε = 1, {np.mean(lost[SLOW]):.2f} at ε = 0.01; median ∫(f − f*)² {fast:.2g} and {slow:.2g} "
+            f"({parameters['repeats']} starts)",
+            np.mean(lost[FAST]) > 2 * np.mean(lost[SLOW]) and slow < fast,
+            left if emptied else "",
+        ),
+        Claim(
+            f"{reading}: every kink has a knot at ε = 0.01",
+            "all have one",
+            f"from {whole} of {len(lost[SLOW])} starts; with {LONGER} times the steps from {ended} of "
+            f"{len(late)}",
+            every,
+            "" if every else few,
+        ),
+    ]
+
+
+FIG10 = Experiment(
+    "two_timescale/fig10",
+    "ReLU networks and a piecewise affine target",
+    "Figure 10, App. C",
+    scales(
+        {
+            "width": 10,
+            "within": 2e-2,
+            "steps": STEPS,
+            "seed": 10,
+            "shown": 0,
+            "dimension": 0,
+            "most_steps": 50_000,
+        },
+        quick={"batch": 200, "repeats": 2, "longer_repeats": 1},
+        paper={"batch": 1000, "repeats": 20, "longer_repeats": 5},
+    ),
+    run_fig10,
+    sweeps=True,
+    cost={"quick": 9.3, "paper": 96},
+)

@@ -1,33 +1,24 @@
-"""Figure 3: SGD beside the two-timescale limit, and what stands between the two."""
+"""Figure 3: SGD beside the two-timescale limit, what stands between the two, and many starts."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
+import shallowflow.experiments.two_timescale.training as training
 from shallowflow.arrays import Floats
 from shallowflow.dynamics.limits.two_timescale import hitting_times, two_timescale_limit
 from shallowflow.dynamics.record import Record
 from shallowflow.dynamics.trajectory import Trajectory
-from shallowflow.experiments.experiment import Claim, Experiment, Findings, Progress, Sweep
+from shallowflow.experiments.experiment import Claim, Experiment, Findings, Progress, Sweep, Values, scales
 from shallowflow.experiments.figure import Figure, Panel, Series
-from shallowflow.experiments.two_timescale.one_dimension import SHARES, TWO_TIMESCALE
-from shallowflow.experiments.two_timescale.starts import case, shown_start, start_claims, train_many
-from shallowflow.experiments.two_timescale.training import (
-    FLOW,
-    SETTINGS,
-    Setting,
-    covered,
-    function_panel,
-    slow_time,
-    squared_distance,
-    train,
-)
+from shallowflow.experiments.two_timescale.training import AUTHORS, SETTINGS, SHARES, Setting, case, foreseen
 from shallowflow.landscape import covered_error
 from shallowflow.models import StepNetwork
+from shallowflow.readings.agreement import largest_gap, mean_gap
+from shallowflow.studies import Result, Study
 
 TENTHS = (1, 10, 100)
 FAST_PHASE = 0.01
@@ -57,28 +48,22 @@ class Comparison:
 
     def gap(self, first: Floats, second: Floats, since: float = 0.0) -> float:
         """Return the largest distance of two curves in units of `begin`, from a share of the run on."""
-        late = self.slow >= since * self.slow[-1]
-        return float(np.abs(first - second)[late].max() / self.begin)
+        return largest_gap(self.slow, first, second, since) / self.begin
 
 
-def compare(setting: Setting, chosen: Mapping[str, Any], progress: Progress) -> Comparison:
+def compare(setting: Setting, chosen: Values, progress: Progress) -> Comparison:
     """Run SGD, the flow for three ε, and the limit with η and without, from one start."""
-    until, target = slow_time(chosen), setting.target
+    until, target = training.slow_time(chosen), setting.target
     time = until / chosen["epsilon"]
-    sgd = train(
-        chosen, chosen["start"], Record.at(SHARES * time), lambda done: progress(done, f"SGD, {setting.name}")
-    )
+    record = Record.at(SHARES * time)
+    sgd = training.train(chosen, chosen["start"], record, lambda done: progress(done, f"SGD, {setting.name}"))
     slow = np.minimum(sgd.times * chosen["epsilon"], until)
     flows = {}
     for tenth in TENTHS:
-        slower = {
-            **chosen,
-            "method": FLOW,
-            "epsilon": chosen["epsilon"] / tenth,
-            "steps": tenth * chosen["steps"],
-        }
-        flow = train(slower, 0, Record.at(SHARES * tenth * time))
-        flows[tenth] = 2.0 * np.interp(slow, flow.times * slower["epsilon"], flow.losses)
+        epsilon, steps = chosen["epsilon"] / tenth, tenth * chosen["steps"]
+        slower = {**chosen, "method": training.FLOW, "epsilon": epsilon, "steps": steps}
+        flow = training.train(slower, 0, Record.at(SHARES * tenth * time))
+        flows[tenth] = 2.0 * np.interp(slow, flow.times * epsilon, flow.losses)
     start = sgd.initial
     assert isinstance(start, StepNetwork)
     limit = two_timescale_limit(StepNetwork(start.positions, start.outer), target, until=until)
@@ -93,19 +78,19 @@ def compare(setting: Setting, chosen: Mapping[str, Any], progress: Progress) -> 
         2.0 * sgd.losses,
         flows,
         2.0 * np.interp(slow, smooth.times, smooth.losses),
-        np.array([squared_distance(limit(float(t)), setting) for t in slow]),
+        np.array([training.squared_distance(limit(float(t)), setting) for t in slow]),
     )
 
 
-def run_fig3(parameters: Mapping[str, Any], progress: Progress, sweep: Sweep) -> Findings:
+def run_fig3(parameters: Values, progress: Progress, sweep: Sweep) -> Findings:
     """Compare SGD with the two-timescale limit with η = 0, in both settings; then train many starts."""
-    start = shown_start(parameters)
+    start = training.shown_start(parameters)
     panels, claims = list[Panel](), list[Claim]()
     for setting in SETTINGS:
         found = compare(setting, case(parameters, setting, start), progress)
         panels += _panels(found)
         claims += [*gap_claims(found, parameters["epsilon"]), *recovery_claims(found, parameters)]
-    claims += start_claims(parameters, train_many(parameters, sweep))
+    claims += _start_claims(parameters, _train_many(parameters, sweep))
     figure = Figure(
         "fig3",
         "SGD beside the two-timescale limit",
@@ -126,15 +111,15 @@ def _panels(found: Comparison) -> list[Panel]:
             Series(found.slow, found.flows[1], "exact flow, same ε", style="dashed", tone="blue"),
             Series(found.slow, found.sharp, "limit, η = 0", style="dashed", tone="green"),
         ),
-        title=f"{setting.name}: distance to the target",
-        x_label="τ",
-        y_label="∫(f − f*)²",
+        f"{setting.name}: distance to the target",
+        "τ",
+        "∫(f − f*)²",
         y_limits=(0.0, 1.3 * found.begin),
         marks=tuple((event.time, "") for event in found.limit.events),
         marks_label="the limit reaches a jump",
     )
     x = np.linspace(0.0, 1.0, 2001)
-    shown = function_panel(found.sgd.final, setting.target, f"{setting.name}: at the end")
+    shown = training.function_panel(found.sgd.final, setting.target, f"{setting.name}: at the end")
     final = Series(x, found.limit.final(x), "limit, η = 0", style="dashed", tone="green")
     return [error, replace(shown, series=(*shown.series, final))]
 
@@ -142,7 +127,7 @@ def _panels(found: Comparison) -> list[Panel]:
 def gap_claims(found: Comparison, epsilon: float) -> list[Claim]:
     """Judge SGD against the limit, against the flow with its ε, and that flow against the limit."""
     name = found.setting.name
-    mean = float(np.trapezoid(np.abs(found.curve - found.sharp), found.slow) / found.slow[-1] / found.begin)
+    mean = mean_gap(found.slow, found.curve, found.sharp) / found.begin
     early, later = (100 * found.gap(found.curve, found.sharp, since) for since in (FAST_PHASE, 0.2))
     flow = found.flows[1]
     off = float(np.max(np.abs(found.curve - flow) / np.maximum(flow, found.begin)))
@@ -175,12 +160,12 @@ def gap_claims(found: Comparison, epsilon: float) -> list[Claim]:
     ]
 
 
-def recovery_claims(found: Comparison, parameters: Mapping[str, Any]) -> list[Claim]:
+def recovery_claims(found: Comparison, parameters: Values) -> list[Claim]:
     """Judge the end of SGD: are all jumps covered, and is the rest what the smooth steps leave?"""
     setting, until = found.setting, float(found.slow[-1])
     start = found.sgd.initial
     assert isinstance(start, StepNetwork)
-    times, reached = hitting_times(start, setting.target), covered(found.sgd.final, setting)
+    times, reached = hitting_times(start, setting.target), training.covered(found.sgd.final, setting)
     late = np.flatnonzero(times > until)
     floor, error = covered_error(setting.target, parameters["sharpness"]), float(found.curve[-1])
     late_words = ", ".join(f"{setting.target.breakpoints[i]:g} (τ = {times[i]:.3f})" for i in late)
@@ -207,14 +192,65 @@ def recovery_claims(found: Comparison, parameters: Mapping[str, Any]) -> list[Cl
     ]
 
 
+def _train_many(parameters: Values, sweep: Sweep) -> dict[str, list[Result]]:
+    """Train from many starts by SGD with larger steps, in both settings."""
+    step, points = parameters["starts_step"], list[Values]()
+    for setting in SETTINGS:
+        steps = round(parameters["steps"][setting.name] / (step / parameters["step"]))
+        points += [
+            case(parameters, setting, start, step=step, steps=steps) for start in range(parameters["starts"])
+        ]
+    results = sweep(Study("two_timescale/fig3, starts", training.task, points))
+    return {
+        setting.name: [one for one in results if one.parameters["setting"] == setting.name]
+        for setting in SETTINGS
+    }
+
+
+def _start_claims(parameters: Values, results: Mapping[str, list[Result]]) -> list[Claim]:
+    """Judge many starts: what hitting times foresee, and what §4.2 assumes."""
+    claims = [_foresight(parameters, setting, results[setting.name]) for setting in SETTINGS]
+    total, shown = parameters["starts"], training.shown_start(parameters)
+    crowded = np.array([training.two_per_piece(parameters, start) for start in range(total)])
+    same = sum(training.telling(parameters, start) for start in range(total))
+    recovered = np.array([one.metrics["missed"] == 0 for one in results[AUTHORS.name]])
+    others = f"{int(recovered[~crowded].sum())} of the {int((~crowded).sum())} others"
+    claims.append(
+        Claim(
+            "(assumed in §4.2) Uniform starts have two neurons on every piece",
+            f"the closed form (7) needs it; m = {parameters['width']}",
+            f"{int(crowded.sum())} of {total} starts; shown above is start {shown}, the first with "
+            f"{training.RULE} ({same} of {total} starts)",
+            bool(crowded.mean() > 0.5),
+            f"20 neurons are too few for it, but it is not needed: the authors' run recovers from {others}",
+        )
+    )
+    return claims
+
+
+def _foresight(parameters: Values, setting: Setting, results: list[Result]) -> Claim:
+    right = sum(one.metrics["as_foreseen"] for one in results) / (len(results) * len(setting.target.jumps))
+    said = sum(bool(foreseen(one.parameters).all()) for one in results)
+    whole = sum(one.metrics["missed"] == 0 for one in results)
+    return Claim(
+        f"{setting.name}: the hitting times of the limit say which jumps SGD reaches, from any start",
+        "the dynamics match closely",
+        f"so it is for {100 * right:.1f} % of the jumps; all five are reached from {whole} of {len(results)} "
+        f"starts, said: {said} (h = {parameters['starts_step']:g})",
+        right >= 0.95,
+        "a neuron counts once it is within η, which is before it arrives" if whole > said else "",
+    )
+
+
 FIG3 = Experiment(
     "two_timescale/fig3",
     "SGD with slow positions beside the two-timescale limit",
     "Figure 3, §6, App. C Table 1",
-    {
-        "quick": {**TWO_TIMESCALE["quick"], "starts": 40, "starts_step": 1e-3, "floor_share": 0.2},
-        "paper": {**TWO_TIMESCALE["paper"], "starts": 200, "starts_step": 1e-4, "floor_share": 0.05},
-    },
+    scales(
+        {},
+        quick={**training.TWO_TIMESCALE["quick"], "starts": 40, "starts_step": 1e-3, "floor_share": 0.2},
+        paper={**training.TWO_TIMESCALE["paper"], "starts": 200, "starts_step": 1e-4, "floor_share": 0.05},
+    ),
     run_fig3,
     sweeps=True,
     cost={"quick": 4.8, "paper": 99},

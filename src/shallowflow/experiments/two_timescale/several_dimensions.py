@@ -3,34 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
+import shallowflow.experiments.two_timescale.batch_training as training
 from shallowflow.arrays import Floats
 from shallowflow.dynamics.trajectory import Trajectory
-from shallowflow.experiments.experiment import Claim, Experiment, Findings, Progress, Sweep
+from shallowflow.experiments.experiment import Claim, Experiment, Findings, Progress, Sweep, Values, scales
 from shallowflow.experiments.figure import Figure, Panel, Series
-from shallowflow.experiments.two_timescale.batch_training import (
-    FAST,
-    JUMPS,
-    SLOW,
-    STEPS,
-    Repeats,
-    inside,
-    missed,
-    outcome_title,
-    plan,
-    positions,
-    repeats,
-    train,
-)
+from shallowflow.experiments.two_timescale.batch_training import FAST, JUMPS, SLOW, STEPS, Repeats, plan
 
 SMALL = 0.1
 """A loss below this has more than the mean of the target."""
 
 
-def run_fig6(parameters: Mapping[str, Any], progress: Progress) -> Findings:
+def run_fig6(parameters: Values, progress: Progress) -> Findings:
     """Show the neurons of a 2-D network at the end, in both regimes and all readings."""
     panels, claims = list[Panel](), list[Claim]()
     cases = [(reading, epsilon) for reading in parameters["batches"] for epsilon in parameters["steps"]]
@@ -39,15 +26,16 @@ def run_fig6(parameters: Mapping[str, Any], progress: Progress) -> Findings:
         progress(done / len(cases), f"{reading}, ε = {epsilon:g}")
         batch = parameters["batches"][reading]
         chosen = plan({**parameters, "batch": batch}, reading, epsilon, parameters["start"])
-        run = train(chosen, np.random.SeedSequence(parameters["seed"]))
-        lost[reading, epsilon] = missed(run, parameters["within"])
+        run = training.train(chosen, np.random.SeedSequence(parameters["seed"]))
+        lost[reading, epsilon] = training.missed(run, parameters["within"])
         panels.append(_plane(run, f"{reading}, ε = {epsilon:g}"))
         if reading == "printed":
             claims.append(_blow_up(run, epsilon))
-    for reading in parameters["batches"]:
-        if reading != "printed":
-            counts = lost[reading, FAST], lost[reading, SLOW]
-            claims.append(_lost_claim(reading, *counts, parameters["within"]))
+    claims += [
+        _lost_claim(reading, lost[reading, FAST], lost[reading, SLOW], parameters["within"])
+        for reading in parameters["batches"]
+        if reading != "printed"
+    ]
     caption = "Lines: the neurons' positions (orange) and the jumps of the target (blue) at the end."
     return Findings((Figure("fig6", "Two dimensions", tuple(panels), caption),), tuple(claims))
 
@@ -64,7 +52,7 @@ def _lost_claim(reading: str, fast: int, slow: int, within: float) -> Claim:
 
 
 def _blow_up(run: Trajectory, epsilon: float) -> Claim:
-    within = inside(run)
+    within = training.inside(run)
     fine = run.outcome.ok and float(run.losses[-1]) < SMALL
     return Claim(
         f"printed: with step 1 and the squared loss the network learns (ε = {epsilon:g})",
@@ -81,18 +69,11 @@ def _blow_up(run: Trajectory, epsilon: float) -> Claim:
 
 def _plane(run: Trajectory, title: str) -> Panel:
     """Draw positions as lines across the unit square; a run that overflowed shows where it began."""
-    places = positions(run)
-    return Panel(
-        (
-            *_grid(np.array(JUMPS), np.array(JUMPS), "jumps", "sky", 2.6),
-            *_grid(places[:, 0], places[:, 1], "neurons", "orange", 0.8),
-        ),
-        outcome_title(run, title),
-        "x₁",
-        "x₂",
-        x_limits=(0.0, 1.0),
-        y_limits=(0.0, 1.0),
-    )
+    places = training.positions(run)
+    jumps = _grid(np.array(JUMPS), np.array(JUMPS), "jumps", "sky", 2.6)
+    lines = (*jumps, *_grid(places[:, 0], places[:, 1], "neurons", "orange", 0.8))
+    words, unit = training.outcome_title(run, title), (0.0, 1.0)
+    return Panel(lines, words, "x₁", "x₂", x_limits=unit, y_limits=unit)
 
 
 def _grid(first: Floats, second: Floats, label: str, tone: str, size: float) -> tuple[Series, Series]:
@@ -103,19 +84,18 @@ def _grid(first: Floats, second: Floats, label: str, tone: str, size: float) -> 
     )
 
 
-def run_fig9(parameters: Mapping[str, Any], progress: Progress, sweep: Sweep) -> Findings:
+def run_fig9(parameters: Values, progress: Progress, sweep: Sweep) -> Findings:
     """Repeat the training in 2 and 10 dimensions over starts."""
     panels, claims = list[Panel](), list[Claim]()
     for case in parameters["cases"]:
         title = f"{case['dimension']}-D, {case['reading']}"
         whole = {**parameters, **case}
-        of = repeats(f"two_timescale/fig9, {title}", whole, case["reading"], sweep)
+        of = training.repeats(f"two_timescale/fig9, {title}", whole, case["reading"], sweep)
         panels.append(_distances(of, title))
         claims.append(_fig9_claim(of, title, whole))
     caption = "∫(f − f*)² over the cube at the end, every repeat a point; the lines join medians."
-    return Findings(
-        (Figure("fig9", "Several dimensions: distance over ε", tuple(panels), caption),), tuple(claims)
-    )
+    figure = Figure("fig9", "Several dimensions: distance over ε", tuple(panels), caption)
+    return Findings((figure,), tuple(claims))
 
 
 def _distances(of: Repeats, title: str) -> Panel:
@@ -123,20 +103,14 @@ def _distances(of: Repeats, title: str) -> Panel:
     clouds = [(e, r["distance"]) for e in epsilons for r in of[e] if np.isfinite(r["distance"])]
     x, y = np.array(clouds).T if clouds else (np.empty(0), np.empty(0))
     medians = [float(np.median([r["distance"] for r in of[e]])) for e in epsilons]
-    return Panel(
-        (
-            Series(epsilons, medians, "median", tone="orange"),
-            Series(x, y, "repeats", style="points", tone="blue", size=0.7),
-        ),
-        title,
-        "ε",
-        "∫(f − f*)²",
-        x_scale="log",
-        y_scale="log",
+    series = (
+        Series(epsilons, medians, "median", tone="orange"),
+        Series(x, y, "repeats", style="points", tone="blue", size=0.7),
     )
+    return Panel(series, title, "ε", "∫(f − f*)²", "log", "log")
 
 
-def _fig9_claim(of: Repeats, title: str, case: Mapping[str, Any]) -> Claim:
+def _fig9_claim(of: Repeats, title: str, case: Values) -> Claim:
     slow, fast = (np.array([r["distance"] for r in of[e]]) for e in (SLOW, FAST))
     lost, blown = ({e: _count(of[e], name) for e in (SLOW, FAST)} for name in ("missed", "unstable"))
     smaller = bool(np.median(slow) < 0.5 * np.median(fast))
@@ -156,7 +130,7 @@ def _count(results: Sequence[Mapping[str, float]], name: str) -> int:
     return sum(result[name] > 0 for result in results)
 
 
-def _fig9_reason(of: Repeats, case: Mapping[str, Any]) -> str:
+def _fig9_reason(of: Repeats, case: Values) -> str:
     """Return what the outcome hangs on, as far as results, steps and their cap tell."""
     plans = {e: plan(case, case["reading"], e, 0) for e in (SLOW, FAST)}
     whole, words = len(of[FAST]) - _count(of[FAST], "missed"), list[str]()
@@ -187,24 +161,17 @@ _SMALL_CASES = (
     {"dimension": 10, "reading": "authors", "batch": 1000},
     {"dimension": 2, "reading": "printed", "batch": 200},
 )
-_FIG6 = {**_PLANE, "start": 0, "seed": 6}
+
 
 FIG6 = Experiment(
     "two_timescale/fig6",
     "Two dimensions: are all jumps covered?",
     "Figure 6, §6, App. C Tables 3 and 4",
-    {
-        "quick": {
-            **_FIG6,
-            "batches": {"authors": 1000, "printed": 200, "smaller step": 50},
-            "most_steps": 20_000,
-        },
-        "paper": {
-            **_FIG6,
-            "batches": {"authors": 1000, "printed": 1000, "smaller step": 200},
-            "most_steps": 100_000,
-        },
-    },
+    scales(
+        {**_PLANE, "start": 0, "seed": 6},
+        quick={"batches": {"authors": 1000, "printed": 200, "smaller step": 50}, "most_steps": 20_000},
+        paper={"batches": {"authors": 1000, "printed": 1000, "smaller step": 200}, "most_steps": 100_000},
+    ),
     run_fig6,
     cost={"quick": 9.8, "paper": 51},
 )
@@ -212,10 +179,11 @@ FIG9 = Experiment(
     "two_timescale/fig9",
     "Two and ten dimensions: distance to the target over ε",
     "Figure 9, App. C",
-    {
-        "quick": {**_PLANE, "cases": _SMALL_CASES, "repeats": 2, "seed": 9, "most_steps": 500},
-        "paper": {**_PLANE, "cases": _CASES, "repeats": 20, "seed": 9, "most_steps": 100_000},
-    },
+    scales(
+        {**_PLANE, "seed": 9},
+        quick={"cases": _SMALL_CASES, "repeats": 2, "most_steps": 500},
+        paper={"cases": _CASES, "repeats": 20, "most_steps": 100_000},
+    ),
     run_fig9,
     sweeps=True,
     cost={"quick": 2.9, "paper": 472},

@@ -1,11 +1,12 @@
 """The two readings of the experiments of [two_timescale]: as printed, and as the authors' code runs them.
 
-One training in one dimension, by SGD or by the exact flow, and the numbers that its end is judged by.
+One training in one dimension, by SGD or by the exact flow, the numbers that its end is judged by, and the
+rule by which a start is shown.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,13 +19,34 @@ from shallowflow.dynamics.population import population_flow
 from shallowflow.dynamics.record import Record
 from shallowflow.dynamics.stochastic import stochastic_descent
 from shallowflow.dynamics.trajectory import Trajectory
+from shallowflow.errors import ShallowflowError
+from shallowflow.experiments.experiment import Values
 from shallowflow.experiments.figure import Panel, Series
 from shallowflow.landscape import jump_distances, population_loss
+from shallowflow.landscape.two_timescale.step_classes import fewest_per_piece
 from shallowflow.models import Network, StepNetwork, initialize
 
+SHARES = np.unique(np.concatenate([np.geomspace(1e-4, 1.0, 60), np.linspace(0.0, 1.0, 101)]))
+"""When curves are recorded, as shares of the run."""
+COMMON = {"width": 20, "sharpness": 4e-3, "noise": 1.0}
+_SLOW = {**COMMON, "epsilon": 2e-5}
+TWO_TIMESCALE = {
+    "quick": {**_SLOW, "step": 1e-4, "steps": {"printed": 18_000_000, "authors": 17_500_000}},
+    "paper": {**_SLOW, "step": 1e-5, "steps": {"printed": 180_000_000, "authors": 175_000_000}},
+}
+"""Table 1, for figures 3 and 4."""
 MOST_LINES = 50
 """More neurons are shown by short lines: they would hide the functions."""
 JUMPS = (0.2, 0.35, 0.5, 0.65, 0.8)
+SGD, FLOW = "SGD", "exact flow"
+LAST = Record.geometric(2, networks=False)
+NEEDED = ("width", "sharpness", "noise", "epsilon", "step")
+RULE = (
+    "two neurons on every piece, and hitting times by which the authors' run reaches every jump and the "
+    "printed one all but the two small ones"
+)
+MOST_STARTS = 2000
+"""About one start in ten follows the rule at the paper's parameters."""
 
 
 @dataclass(frozen=True)
@@ -70,31 +92,21 @@ def function_panel(network: Network, target: PiecewiseConstant, title: str, labe
     lines = np.repeat(network.positions, 3)
     height = top if network.width <= MOST_LINES else bottom + 0.08 * (top - bottom)
     heights = np.tile([bottom, height, np.nan], network.width)
-    return Panel(
-        (
-            Series(lines, heights, "neuron positions", style="dashed", tone="muted", size=0.5),
-            Series(x, target(x), "target", tone="sky", size=2.6),
-            Series(x, network(x), label, tone="orange"),
-        ),
-        title=title,
-        x_label="x",
-        y_label="f(x)",
-        x_limits=(0.0, 1.0),
-        y_limits=(bottom, top),
+    series = (
+        Series(lines, heights, "neuron positions", style="dashed", tone="muted", size=0.5),
+        Series(x, target(x), "target", tone="sky", size=2.6),
+        Series(x, network(x), label, tone="orange"),
     )
+    return Panel(series, title, "x", "f(x)", x_limits=(0.0, 1.0), y_limits=(bottom, top))
 
 
-SGD, FLOW = "SGD", "exact flow"
-LAST = Record.geometric(2, networks=False)
-
-
-def start_of(parameters: Mapping[str, Any], start: int) -> StepNetwork:
+def start_of(parameters: Values, start: int) -> StepNetwork:
     """Return the network of a start: uniform positions, weights zero."""
     return initialize.uniform_positions(parameters["width"], sharpness=parameters["sharpness"], seed=start)
 
 
 def train(
-    parameters: Mapping[str, Any],
+    parameters: Values,
     seed: int | np.random.SeedSequence,
     record: Record = LAST,
     progress: Callable[[float], None] | None = None,
@@ -104,14 +116,14 @@ def train(
     parameters: setting, method (SGD or FLOW), start, width, sharpness, epsilon, noise, and step, steps of
     the setting's own loss, which is the time for the flow, too.
     """
-    setting = NAMED[parameters["setting"]]
+    setting, epsilon = NAMED[parameters["setting"]], parameters["epsilon"]
     network, step = start_of(parameters, parameters["start"]), parameters["step"] * setting.loss_factor
     if parameters["method"] == FLOW:
         return population_flow(
             network,
             setting.target,
             until=step * parameters["steps"],
-            epsilon=parameters["epsilon"],
+            epsilon=epsilon,
             tolerance=1e-6,
             stiff=True,
             record=record,
@@ -122,7 +134,7 @@ def train(
         setting.target,
         step=step,
         steps=parameters["steps"],
-        epsilon=parameters["epsilon"],
+        epsilon=epsilon,
         noise=parameters["noise"],
         seed=seed,
         box_slope=setting.box_slope,
@@ -131,20 +143,20 @@ def train(
     )
 
 
-def slow_time(parameters: Mapping[str, Any]) -> float:
+def slow_time(parameters: Values) -> float:
     """Return the slow time τ = εt at the end of a training, in the clock of the loss ½r²."""
     setting = NAMED[parameters["setting"]]
     return float(setting.loss_factor * parameters["step"] * parameters["steps"] * parameters["epsilon"])
 
 
-def foreseen(parameters: Mapping[str, Any]) -> Bools:
+def foreseen(parameters: Values) -> Bools:
     """Return for every jump whether the limit with η = 0 reaches it in time, by its hitting time alone."""
     network = start_of(parameters, parameters["start"])
     times = hitting_times(network, NAMED[parameters["setting"]].target)
     return np.asarray(times <= slow_time(parameters))
 
 
-def task(parameters: Mapping[str, Any], seed: np.random.SeedSequence) -> dict[str, float]:
+def task(parameters: Values, seed: np.random.SeedSequence) -> dict[str, float]:
     """Train; return ∫(f − f*)² at the end, the jumps without a neuron, and how many were foreseen rightly."""
     run = train(parameters, seed)
     setting = NAMED[parameters["setting"]]
@@ -154,3 +166,32 @@ def task(parameters: Mapping[str, Any], seed: np.random.SeedSequence) -> dict[st
         "missed": float((~reached).sum()),
         "as_foreseen": float((reached == foreseen(parameters)).sum()),
     }
+
+
+def case(parameters: Values, setting: Setting, start: int, **changes: Any) -> dict[str, Any]:
+    """Return the parameters of one training by SGD in a setting, with changes."""
+    fixed = {name: parameters[name] for name in NEEDED}
+    steps = parameters["steps"][setting.name]
+    return {**fixed, "setting": setting.name, "method": SGD, "start": start, "steps": steps, **changes}
+
+
+def telling(parameters: Values, start: int) -> bool:
+    """Return whether a start follows `RULE`: what is foreseen decides, no training."""
+    if not two_per_piece(parameters, start):
+        return False
+    small = np.abs(PRINTED.target.jumps) == np.abs(PRINTED.target.jumps).min()
+    late = ~foreseen(case(parameters, PRINTED, start))
+    return bool(foreseen(case(parameters, AUTHORS, start)).all() and np.array_equal(late, small))
+
+
+def two_per_piece(parameters: Values, start: int) -> bool:
+    """Return whether §4.2's assumption holds for a start."""
+    return fewest_per_piece(start_of(parameters, start).positions, PRINTED.target) >= 2
+
+
+def shown_start(parameters: Values) -> int:
+    """Return the first start 0, 1, … that follows `RULE`."""
+    for start in range(MOST_STARTS):
+        if telling(parameters, start):
+            return start
+    raise ShallowflowError(f"none of the starts 0 to {MOST_STARTS - 1} has {RULE}: change width or steps")

@@ -1,29 +1,37 @@
-"""The single runs of [weak_interaction]'s experiments, as tasks of (parameters, seed).
+"""The single runs of [weak_interaction]'s experiments, as tasks of (parameters, seed), and sweeps of them.
 
 "printed": as App. B says. "authors": as in the authors' published programs, where w_j has entries U(±1/√d),
 and for Figure 5 is scaled by 0.01, the event 𝓘 is waited for, and training lasts up to ten times as long but
-stops at 10⁻⁶ of the usual level. Time is counted as in the paper: an epoch at rate 1 is a step m.
+stops at 10⁻⁶ of the usual level. Time is counted as in the paper: an epoch at rate 1 is a step m. The paper
+trains in float32, and so do the sweeps ("precision"). A network has converged when Σr² < 1.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from shallowflow.arrays import Floats
 from shallowflow.data import Dataset
 from shallowflow.data.generators import sphere
 from shallowflow.dynamics.descent import gradient_descent
 from shallowflow.dynamics.record import Record
-from shallowflow.landscape import correctly_activated, energies
+from shallowflow.experiments.experiment import Sweep, Values
+from shallowflow.landscape import activity, correctly_activated
+from shallowflow.landscape.weak_interaction.interactions import curvature_measures
 from shallowflow.models import ReLUNetwork, initialize
+from shallowflow.studies import Study
 
 CHECK_EVERY = 10
 """Epochs between two looks at the loss."""
 MOST_DRAWS = 1000
 SMALL_START, LONGER, DEEPER = 0.01, 10, 1e-6
 """Of the authors' programs for Figure 5: scale of w, factor on the epochs, factor on the level."""
+ENTRIES = {"printed": "normal", "authors": "uniform"}
+"""How w_j is drawn."""
+Run = dict[str, Any]
 
 
 def epochs(size: int, width: int, budget: float = 1.5) -> int:
@@ -39,16 +47,10 @@ def stated_width(size: int, factor: float = 1.0) -> int:
 
 def start(setting: str, width: int, dimension: int, rng: np.random.Generator) -> ReLUNetwork:
     """Return a network drawn as printed or as in the authors' programs."""
-    network = initialize.asymmetric(width, dimension, seed=rng)
-    if setting == "printed":
-        return network
-    inner = rng.uniform(-1.0, 1.0, (width, dimension)) / np.sqrt(dimension)
-    excess = np.abs(network.outer) - np.linalg.norm(network.inner, axis=1)
-    outer = np.sign(network.outer) * (np.linalg.norm(inner, axis=1) + excess)
-    return ReLUNetwork(inner, outer, scale=1.0 / width)
+    return initialize.asymmetric(width, dimension, entries=ENTRIES[setting], seed=rng)
 
 
-def convergence(parameters: Mapping[str, Any], seed: np.random.SeedSequence) -> dict[str, float]:
+def convergence(parameters: Values, seed: np.random.SeedSequence) -> dict[str, float]:
     """Train one network on random directions: does Σr² fall below 1 within the epochs, and when?
 
     parameters: size, dimension, width, setting, budget (of epochs), precision. Returned: whether the level
@@ -57,10 +59,9 @@ def convergence(parameters: Mapping[str, Any], seed: np.random.SeedSequence) -> 
     rng = np.random.default_rng(seed)
     size, dimension, width = (int(parameters[name]) for name in ("size", "dimension", "width"))
     dataset = sphere(size, dimension, seed=rng)
-    network = start(parameters["setting"], width, dimension, rng)
     allowed = epochs(size, width, parameters["budget"])
     trajectory = gradient_descent(
-        network,
+        start(parameters["setting"], width, dimension, rng),
         dataset,
         step=float(width),
         steps=allowed,
@@ -84,7 +85,7 @@ def axes(size: int, dimension: int, rng: np.random.Generator) -> Dataset:
     return Dataset(inputs, rng.choice([-1.0, 1.0], size) * rng.uniform(1.0, 2.0, size), name="axes")
 
 
-def curvature(parameters: Mapping[str, Any], seed: np.random.SeedSequence) -> dict[str, float]:
+def curvature(parameters: Values, seed: np.random.SeedSequence) -> dict[str, float]:
     """Train one network on orthogonal inputs; return the four measures of Figure 5, and the last loss.
 
     Orthogonal inputs may be taken along the axes: printed weights are rotation-invariant, and the authors'
@@ -115,18 +116,11 @@ def curvature(parameters: Mapping[str, Any], seed: np.random.SeedSequence) -> di
     )
     losses, final = trajectory.losses, trajectory.final
     assert isinstance(final, ReLUNetwork)
-    shares = energies(final, dataset)
-    done = trajectory.times[-1] / width
-    return {
-        "last": float(np.log(losses[-2] / losses[-1])),
-        "mean": float(np.log(losses[0] / losses[-1]) / done),
-        "low": float(2 / size * shares.min()),
-        "high": float(16 / size * shares.max()),
-        "loss": float(losses[-1] * 2 * size),
-    }
+    measures = curvature_measures(final, dataset, losses, trajectory.times[-1] / width)
+    return {**measures._asdict(), "loss": float(losses[-1] * 2 * size)}
 
 
-def collapse(parameters: Mapping[str, Any], seed: np.random.SeedSequence) -> dict[str, float]:
+def collapse(parameters: Values, seed: np.random.SeedSequence) -> dict[str, float]:
     """Train two neurons on two orthonormal inputs with labels y₁ > 0 > −λy₁: is the smaller label lost?
 
     parameters: ratio λ, label y₁, bound of |a_j|, lowest and highest ⟨w_j, x_i⟩, rate, epochs; dominated:
@@ -139,9 +133,8 @@ def collapse(parameters: Mapping[str, Any], seed: np.random.SeedSequence) -> dic
     outer = rng.uniform(-bound, bound, 2)
     if parameters["dominated"]:
         outer = np.array([1.1, -1.1]) * np.linalg.norm(inner, axis=1)
-    network = ReLUNetwork(inner, outer, scale=0.5)
     trajectory = gradient_descent(
-        network,
+        ReLUNetwork(inner, outer, scale=0.5),
         dataset,
         step=2 * parameters["rate"],
         steps=parameters["epochs"],
@@ -150,6 +143,48 @@ def collapse(parameters: Mapping[str, Any], seed: np.random.SeedSequence) -> dic
     )
     final = trajectory.final
     assert isinstance(final, ReLUNetwork)
-    lost = bool(np.all(final.preactivations(dataset.inputs)[:, 1] <= 0))
+    lost = bool(np.all(activity(final, dataset.inputs)[:, 1] <= 0))
     allowed = np.sqrt(8 * inner.max() / label) <= ratio <= inner.min() / inner.max()
     return {"lost": float(lost), "loss": float(trajectory.losses[-1]), "allowed": float(allowed)}
+
+
+def plan(sizes: Sequence[int], dimension: int, widths: Sequence[int], parameters: Values) -> list[Run]:
+    """Return the parameters of a run of `convergence` for every size, with its width."""
+    fixed = {
+        "dimension": dimension,
+        "setting": "printed",
+        "budget": 1.5,
+        "precision": parameters["precision"],
+    }
+    return [{**fixed, "size": size, "width": width} for size, width in zip(sizes, widths, strict=True)]
+
+
+def execute(
+    name: str, plans: Sequence[list[Run]], parameters: Values, sweep: Sweep
+) -> list[tuple[list[Run], list[Mapping[str, float]]]]:
+    """Train `repeats` networks at every point of the plans; return the runs of each with their numbers."""
+    points = [point for part in plans for point in part]
+    repeats = parameters["repeats"]
+    study = Study(f"weak_interaction/{name}", convergence, points, repeats, parameters["seed"])
+    numbers = [result.metrics for result in sweep(study)]
+    ends = repeats * np.cumsum([len(part) for part in plans])
+    runs = [[point for point in part for _ in range(repeats)] for part in plans]
+    return [(part, numbers[end - len(part) : end]) for part, end in zip(runs, ends, strict=True)]
+
+
+def successes(
+    runs: list[Run], results: Sequence[Mapping[str, float]], budget: float = 1.5
+) -> tuple[Floats, Floats]:
+    """Return sizes and successes (0 or 1) within the epochs of a budget."""
+    sizes = np.array([run["size"] for run in runs], dtype=float)
+    within = [
+        result["converged"] and result["epoch"] <= epochs(run["size"], run["width"], budget)
+        for run, result in zip(runs, results, strict=True)
+    ]
+    return sizes, np.array(within, dtype=float)
+
+
+def shares_of(sizes: Floats, values: Floats) -> tuple[Floats, Floats]:
+    """Return the different sizes, and the mean of the values at each."""
+    kinds = np.unique(sizes)
+    return kinds, np.array([np.mean(values[sizes == kind]) for kind in kinds])

@@ -16,7 +16,7 @@ import numpy as np
 from numba import njit
 
 from shallowflow.arrays import Floats
-from shallowflow.kernels.shared.compilation import INTERNAL, LEAN
+from shallowflow.kernels.shared.compilation import INTERNAL, LEAN, ONCE
 
 NODES = 12
 NEVER = 2.0
@@ -110,7 +110,7 @@ def value_at(share: float, values: Floats, grid: Grid) -> float:
     return float(values_at(share, values, values, grid)[0])
 
 
-@njit(cache=True, **INTERNAL)
+@njit(**ONCE)
 def _zero_between(
     left: float, right: float, ends: tuple[float, float], values: Floats, slopes: Floats, grid: Grid
 ) -> float:
@@ -138,7 +138,7 @@ def _zero_between(
     return found
 
 
-@njit(cache=True, **INTERNAL)
+@njit(**ONCE)
 def _risen(left: float, right: float, values: Floats, grid: Grid) -> float:
     """Return a share in (left, right) at which the polynomial is positive, `left` if none is found."""
     width = 0.5 * (right - left)

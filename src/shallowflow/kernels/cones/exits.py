@@ -1,4 +1,4 @@
-"""How long a neuron stays in its cone, whatever happens: the certificate behind the search for crossings.
+"""How long a neuron stays in its cone, whatever happens: certificates, and the heaps that are sorted by them.
 
 A neuron θ = (w, a) of a cone moves by w += a G, a += <w, G>, with one G = step · D for all neurons of the
 cone ([early_alignment], D(w, θ)). Its distance to a wall with inward unit normal n is f = <w, n> ≥ 0, and
@@ -22,9 +22,8 @@ Both are tight to first order, so checking again when a certificate runs out con
 quadratically. A wall that is not approached (<G, n> never had the sign of -σ) is left out of f: a bit per
 cone and sign remembers which walls have ever been approached.
 
-Pairing heaps of neurons, all in three arrays: the neuron with the smallest key is at the root.
-
-Every neuron belongs to at most one heap, so that `child`, `sibling` and `key` (m,) hold any number of heaps
+Neurons are kept in pairing heaps, the one with the smallest certificate at the root. Every neuron belongs to
+at most one heap, so that `child`, `sibling` and `key` (m,) hold any number of heaps
 without a capacity for each: `child[j]` is the first child of neuron j, `sibling[j]` the next one of its
 parent's children, -1 says none. A heap is its root, -1 if empty. Insertion is O(1), the removal of the
 smallest O(log) amortised.
@@ -41,7 +40,7 @@ from numpy.typing import NDArray
 
 from shallowflow.arrays import Floats
 from shallowflow.kernels.cones.geometry import Walls
-from shallowflow.kernels.shared.compilation import LEAN, Signed
+from shallowflow.kernels.shared.compilation import LEAN, ONCE, Signed
 
 RATIO = 4.0
 """R: how much the length of the path of G counts against the approach to a wall."""
@@ -55,7 +54,7 @@ FIRST_WALL, LAST_WALL = 1, 2
 """Bits of the walls that were approached."""
 
 
-@njit(cache=True, **LEAN)
+@njit(**ONCE)
 def approaches(force: Floats, cone: int, walls: Walls) -> tuple[float, float]:
     """Return <G, n> for the inward unit normals of the cone's first and last wall."""
     normals = walls.normals
@@ -65,20 +64,20 @@ def approaches(force: Floats, cone: int, walls: Walls) -> tuple[float, float]:
     return first, last
 
 
-@njit(cache=True, **LEAN)
+@njit(**ONCE)
 def approached(first: float, last: float, sign: float) -> int:
     """Return the bits of the walls that neurons with this sign of a approach."""
     bits = FIRST_WALL if sign * first < 0.0 else 0
     return bits | LAST_WALL if sign * last < 0.0 else bits
 
 
-@njit(cache=True, **LEAN)
+@njit(**ONCE)
 def clock_rate(first: float, last: float, sign: float, length: float) -> float:
     """Return how far the clock of (cone, sign of a) advances in a step; `length` = l."""
     return max(-sign * first, -sign * last, length / RATIO)
 
 
-@njit(cache=True, **LEAN)
+@njit(**ONCE)
 def promised(distance: float, inner: float, outer: float) -> float:
     """Return δ: how far the clock may advance before the neuron can reach a wall, or a change its sign.
 
@@ -115,7 +114,7 @@ def certificate(w0: float, w1: float, a: float, cone: int, bits: int, clock: flo
     return key
 
 
-@njit(cache=True, **LEAN)
+@njit(**ONCE)
 def advance_clock(clock: Floats, amount: float) -> None:
     """Add to a clock, (2,): its value, and what rounding has kept from it, so that nothing is ever lost."""
     missing = amount - clock[1]

@@ -1,9 +1,9 @@
 """What a step needs to know of the groups, in NumPy: their number does not grow with the width.
 
 Every neuron has a key: as long as its slot's clock is below it, nothing can happen to the neuron. In a cone
-clocks and keys are those of `cone_certificate`, for the flow: the clock advances by
+clocks and keys are those of `exits`, for the flow: the clock advances by
 ∫ max(max_n max(0, -σ<D, n>), |D|/R) dt. For a sliding group the clock is -σΛ, and keys are exact. Between
-events nobody is due and a step does not depend on the number of neurons.
+events no neuron needs checking and a step does not depend on the number of neurons.
 
 A symmetric matrix S is stored by its upper triangle, (6,): 00, 01, 02, 11, 12, 22.
 """

@@ -1,6 +1,6 @@
 """The state of a wide flow: neurons by group, and what a step is computed with.
 
-With C = 2L cones (`cone_geometry`) there are 3C groups and two more:
+With C = 2L cones (`geometry`) there are 3C groups and two more:
 
     c              the neurons inside cone c;
     C + 2r + b     the neurons that slide along wall r, with a ≥ 0 (b = 0) or a < 0 (b = 1);
@@ -11,11 +11,10 @@ F = <D, e> e along the ray e of a wall ([early_alignment], the minimal-norm subg
 stored, θ = P θ̂, and S = Σ θ̂ θ̂ᵀ of the group. Every neuron has a *slot*: 2c + b in cone c, C + g in another
 group g; a slot has a clock, and nothing happens to a neuron while its slot's clock is below its key.
 
-The collocation equations of a step, solved by fixed-point sweeps: cost independent of the width.
-
+A step solves the collocation equations by fixed-point sweeps, at a cost that does not depend on the width.
 Unknown are the propagators Φ_g of the groups since the start of the step, at the nodes s_i (`collocation`):
 
-    Σ a w of group g = (Φ S Φᵀ)_{wa}  →  predictions  →  forces D_c (`cone_forces`)  →
+    Σ a w of group g = (Φ S Φᵀ)_{wa}  →  predictions  →  forces D_c (`geometry`)  →
     Φ_g(s_i) = I + H Σ_j Q_ij M_g(s_j) Φ_g(s_j).
 
 A sliding group needs no product: with Λ = H Σ_j Q_ij <D(s_j), e>, Φ = exp(Λ [[0, e], [eᵀ, 0]]) in closed
@@ -37,11 +36,11 @@ from shallowflow.kernels.cones.collocation import NODES, Grid, Rule, chebyshev_r
 from shallowflow.kernels.cones.exits import Indices
 from shallowflow.kernels.cones.geometry import Forces, Samples, Walls, new_forces, set_forces
 from shallowflow.kernels.cones.groups import outer_inner_moment
-from shallowflow.kernels.shared.compilation import INTERNAL, LEAN
+from shallowflow.kernels.shared.compilation import INTERNAL, LEAN, ONCE
 
 
 class Problem(NamedTuple):
-    """Data and constants; rays (C, 2): unit vectors e_r along the walls; loss as in `cone_forces`."""
+    """Data and constants; rays (C, 2): unit vectors e_r along the walls; loss as in `geometry`."""
 
     walls: Walls
     samples: Samples
@@ -61,7 +60,7 @@ class Neurons(NamedTuple):
 
 class Groups(NamedTuple):
     """propagators (3C, 9): P; moments (3C, 12): S and its rounding errors; counts (3C + 2,); clocks (4C,);
-    lowest (4C,): no larger than any key; bits (2C,): walls approached, as in `cone_certificate`.
+    lowest (4C,): no larger than any key; bits (2C,): walls approached, as in `exits`.
     """
 
     propagators: Floats
@@ -196,13 +195,13 @@ def rays_of(walls: Walls) -> Floats:
     return np.ascontiguousarray(np.column_stack([units[:, 1], -units[:, 0]]))
 
 
-@njit(cache=True, **INTERNAL)
+@njit(**ONCE)
 def group_of(slot: int, cones: int) -> int:
     """Return the group of a slot."""
     return slot // 2 if slot < 2 * cones else slot - cones
 
 
-@njit(cache=True, **INTERNAL)
+@njit(**ONCE)
 def slot_of(group: int, outer: float, cones: int) -> int:
     """Return the slot of a neuron of a group with this outer weight."""
     if group < cones:
@@ -210,19 +209,19 @@ def slot_of(group: int, outer: float, cones: int) -> int:
     return group + cones
 
 
-@njit(cache=True, **INTERNAL)
+@njit(**ONCE)
 def sliding_group(wall: int, outer: float, cones: int) -> int:
     """Return the group that slides along a wall with this sign of a."""
     return cones + 2 * wall + (1 if outer < 0.0 else 0)
 
 
-@njit(cache=True, **INTERNAL)
+@njit(**ONCE)
 def resting_group(outer: float, cones: int) -> int:
     """Return the group of neurons at w = 0 with this sign of a."""
     return 3 * cones + (1 if outer < 0.0 else 0)
 
 
-@njit(cache=True, **INTERNAL)
+@njit(**ONCE)
 def sign_of(group: int, cones: int) -> float:
     """Return the sign of a in a group of sliding or resting neurons."""
     return -1.0 if (group - cones) % 2 else 1.0
@@ -240,7 +239,7 @@ FLOOR = 4e-15
 """Changes below this share of the size are rounding."""
 
 
-@njit(cache=True, **INTERNAL)
+@njit(**ONCE)
 def boost(turn: float, e0: float, e1: float, p: Floats) -> None:
     """Set p (9,) to exp(Λ [[0, e], [eᵀ, 0]])."""
     c, s = cosh(turn), sinh(turn)
@@ -251,7 +250,7 @@ def boost(turn: float, e0: float, e1: float, p: Floats) -> None:
     p[6], p[7], p[8] = s * e0, s * e1, c
 
 
-@njit(cache=True, **INTERNAL)
+@njit(**ONCE)
 def _forces_at(i: int, number: int, work: Work, problem: Problem) -> float:
     """Set forces and pulls at node i; return the largest change of a pull (infinite if not finite)."""
     cones, forces = problem.rays.shape[0], work.field.forces
@@ -278,7 +277,7 @@ def _forces_at(i: int, number: int, work: Work, problem: Problem) -> float:
     return change
 
 
-@njit(cache=True, **INTERNAL)
+@njit(**ONCE)
 def _turn(
     wall: int, length: float, forces: Floats, rays: Floats, integral: Floats, turns: Floats, phi: Floats
 ) -> float:
@@ -297,7 +296,7 @@ def _turn(
     return change
 
 
-@njit(cache=True, **INTERNAL)
+@njit(**ONCE)
 def _propagate(
     cone: int, length: float, forces: Floats, integral: Floats, phi: Floats, rates: Floats
 ) -> float:
@@ -331,7 +330,7 @@ def _sweep(g: int, length: float, work: Work, rule: Rule, rays: Floats) -> float
     return float(_turn(wall, length, forces, rays, rule.integral, work.field.turns[g], phi))
 
 
-@njit(cache=True, **LEAN)
+@njit(**ONCE)
 def sweep_group(g: int, length: float, work: Work, rule: Rule, rays: Floats) -> None:
     """Make Φ of an empty group that of the present forces, to rounding."""
     for _ in range(MOST_SWEEPS):

@@ -105,8 +105,8 @@ class ConeStepper:
                 if due.all_of.any() or due.some_of.any():
                     listed = neurons.list[: keys.list_due(neurons, due)]
                 count, number, cut, when, error = self._settled(listed, number, length, error)
-            hair = length <= 2.0 * OVERSHOOT * uncut or length <= SHORTEST / OVERSHOOT * time
-            if cut <= 1.0 - 2.0 * OVERSHOOT and not hair:
+            shortest = length <= 2.0 * OVERSHOOT * uncut or length <= SHORTEST / OVERSHOOT * time
+            if cut <= 1.0 - 2.0 * OVERSHOOT and not shortest:
                 uncut = max(uncut, length * min(1.0, max(MANY_SWEEPS / sweeps, 0.7)))
                 self.counters.cuts += 1
                 share = max(cut + OVERSHOOT, OVERSHOOT)
@@ -186,10 +186,7 @@ class ConeStepper:
                 self.moves,
                 neurons,
                 groups.propagators,
-                work.extra,
-                work.is_active,
-                work.here.forces,
-                work.field,
+                work,
             )
             cut = min(cut, heavy)
             if missing >= 0:

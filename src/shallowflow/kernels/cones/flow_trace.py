@@ -3,12 +3,12 @@
 Within a step a neuron of group g is Φ_g(s) ψ; ψ is its value at the start, or what that would have been had
 it always been there. In a cone its distance to a wall is a polynomial in s whose first zero is located; along
 a wall it follows the hyperbolic rotation by Λ, and leaves where Λ passes ∓artanh of the ratio of ω and a.
-What it does there: `cone_flow_walls`.
+What it does there: `flow_walls`.
 
 A neuron that meets a wall changes predictions with a kink of slope ~ a² G. If that matters for the tolerance,
 the step must end there; if not, it is accounted for within the step.
 
-Neurons enter and leave groups, and get keys: see `cone_flow_state`.
+How neurons enter and leave groups, and get keys: `flow_state`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from math import atanh, inf
 
 from numba import njit
 
-from shallowflow.arrays import Bools, Floats
+from shallowflow.arrays import Floats
 from shallowflow.kernels.cones.collocation import NEVER, first_zero, value_at, weights_at
 from shallowflow.kernels.cones.exits import Indices, certificate
 from shallowflow.kernels.cones.flow_state import (
@@ -35,6 +35,7 @@ from shallowflow.kernels.cones.flow_state import (
     Moves,
     Neurons,
     Problem,
+    Work,
     boost,
     group_of,
     sign_of,
@@ -42,7 +43,7 @@ from shallowflow.kernels.cones.flow_state import (
 )
 from shallowflow.kernels.cones.flow_walls import NOISE, ends_sliding, meets_wall
 from shallowflow.kernels.cones.groups import add_moment, present, referred
-from shallowflow.kernels.shared.compilation import INTERNAL, LEAN, Signed
+from shallowflow.kernels.shared.compilation import INTERNAL, LEAN, ONCE, Signed
 
 MOST_HOPS = 40
 KINK = 0.01
@@ -51,7 +52,7 @@ Limits = tuple[float, float, float]
 """The largest kink that a step may contain, the speed below which a neuron at w = 0 rests, the length."""
 
 
-@njit(cache=True, **INTERNAL)
+@njit(**ONCE)
 def patience(along: float, outer: float) -> float:
     """Return how far -σΛ may advance before ω or a of a sliding neuron vanishes: artanh of their ratio."""
     small, large = abs(along), abs(outer)
@@ -62,7 +63,7 @@ def patience(along: float, outer: float) -> float:
     return atanh(small / large)
 
 
-@njit(cache=True, **INTERNAL)
+@njit(**ONCE)
 def _stays(
     t0: float, t1: float, t2: float, start: float, noise: float, facets: Floats, nodes: Floats
 ) -> bool:
@@ -118,7 +119,7 @@ def _slide_exit(group: int, psi: Floats, start: float, length: float, field: Fie
     return share
 
 
-@njit(cache=True, forceinline=True, **INTERNAL)
+@njit(**ONCE)
 def _exit(group: int, psi: Floats, start: float, length: float, field: Field) -> tuple[float, int]:
     """Return when a neuron next leaves its group (`NEVER`: not in this step), and through which wall."""
     cones, when, through = field.rays.shape[0], NEVER, 0
@@ -143,7 +144,7 @@ def _phi_at(share: float, group: int, weights: Floats, p: Floats, field: Field) 
             p[k] += weights[i] * field.phi[group, i, k]
 
 
-@njit(cache=True, forceinline=True, **INTERNAL)
+@njit(**ONCE)
 def _hop(
     j: int,
     group: int,
@@ -151,24 +152,22 @@ def _hop(
     leaving: tuple[float, int],
     rest: float,
     theta: Floats,
-    is_active: Bools,
-    now: Floats,
-    field: Field,
+    work: Work,
 ) -> tuple[int, int, float]:
     """Take a neuron out of its group; return the group it enters, the kind of the move, and the kink.
 
     Set theta (3,) to the value at the start that the new group would have it had, if that group is active.
     """
-    cones, (share, through), kind = field.rays.shape[0], leaving, PLAIN
-    weights, p = field.scratch[WEIGHTS], field.scratch[MATRIX]
+    field, (share, through), kind = work.field, leaving, PLAIN
+    cones, weights, p = field.rays.shape[0], field.scratch[WEIGHTS], field.scratch[MATRIX]
     weights_at(share, field.grid, weights)
     _phi_at(share, group, weights, p, field)
     theta[0], theta[1], theta[2] = present(p, psi)
     if group < cones:
         target, kink = meets_wall(group, through, theta, weights, field)
     else:
-        target, kind, kink = ends_sliding(j, group, theta, weights, rest, now, field)
-    if target < 3 * cones and is_active[target]:
+        target, kind, kink = ends_sliding(j, group, theta, weights, rest, work.here.forces, field)
+    if target < 3 * cones and work.is_active[target]:
         _phi_at(share, target, weights, p, field)
         theta[0], theta[1], theta[2] = referred(p, theta[0], theta[1], theta[2])
     return target, kind, kink
@@ -180,7 +179,7 @@ def _account(first: int, last: int, psi: Floats, moves: Moves, extra: Floats, no
     before = psi
     for i in range(first, last):
         after, left, entered, node = moves.theta[i], moves.left[i], moves.entered[i], 0
-        # A neuron that starts beyond its wall by a hair is put onto it before the step, not within.
+        # A neuron that starts beyond its wall within rounding is put onto it before the step, not within.
         while node < nodes.size and nodes[node] < moves.share[i]:
             node += 1
         at = 0
@@ -203,19 +202,17 @@ def find_moves(
     moves: Moves,
     neurons: Neurons,
     propagators: Floats,
-    extra: Floats,
-    is_active: Bools,
-    now: Floats,
-    field: Field,
+    work: Work,
 ) -> tuple[int, int, int, float]:
     """Trace neurons, from traced[at] on, through the step, and list their moves from `count` on.
 
-    extra (3C, q, 6): what the moves change in the groups' second moments at the next node; now (C, 2):
-    working memory. Return where to go on (len(traced): done); the number of moves, `FULL` if the list is too
-    short, `UNSETTLED` if a neuron never comes to an end; a group that must be made active first, or -1; the
-    share of the step at which the first heavy move happens (`NEVER`: none).
+    What the moves change in the groups' second moments at the next node goes into `work.extra`. Return where
+    to go on (len(traced): done); the number of moves, `FULL` if the list is too short, `UNSETTLED` if a
+    neuron never comes to an end; a group that must be made active first, or -1; the share of the step at
+    which the first heavy move happens (`NEVER`: none).
     """
-    cones, psi, cut = field.rays.shape[0], field.scratch[VECTOR, :3], NEVER
+    field, extra, cut = work.field, work.extra, NEVER
+    cones, psi = field.rays.shape[0], field.scratch[VECTOR, :3]
     for i in range(at, traced.size):
         j = Signed(traced[i])
         group = group_of(Signed(neurons.slot[j]), cones)
@@ -229,8 +226,8 @@ def find_moves(
             if end == moves.neuron.size or end - count == MOST_HOPS:
                 return i, FULL if end == moves.neuron.size else UNSETTLED, -1, cut
             after = moves.theta[end]
-            target, kind, kink = _hop(j, group, before, leaving, limits[1], after, is_active, now, field)
-            if target < 3 * cones and not is_active[target]:
+            target, kind, kink = _hop(j, group, before, leaving, limits[1], after, work)
+            if target < 3 * cones and not work.is_active[target]:
                 return i, count, target, cut
             if kink * min(KINK, start, 1.0 - start) > limits[0]:
                 cut = min(cut, start)
@@ -292,7 +289,7 @@ def make_moves(count: int, moves: Moves, neurons: Neurons, groups: Groups) -> No
                 add_moment(groups.moments[entered], kept, 1.0)
 
 
-@njit(cache=True, **INTERNAL)
+@njit(**ONCE)
 def _key(w0: float, w1: float, a: float, group: int, slot: int, groups: Groups, problem: Problem) -> float:
     """Return the key of a neuron: where its slot's clock may go before anything can happen to it."""
     cones, clock = problem.rays.shape[0], groups.clocks[slot]
@@ -324,7 +321,7 @@ def file(listed: Indices, neurons: Neurons, groups: Groups, problem: Problem) ->
 
 @njit(cache=True, **LEAN)
 def neurons_now(theta: Floats, slots: Indices, propagators: Floats, now: Floats) -> None:
-    """Set now (m, 3) to (w, a) of all neurons in the caller's order; the rest as in `cone_flow_state`."""
+    """Set now (m, 3) to (w, a) of all neurons in the caller's order; the rest as in `flow_state`."""
     groups = propagators.shape[0]
     for j in range(slots.size):
         group = group_of(Signed(slots[j]), groups // 3)

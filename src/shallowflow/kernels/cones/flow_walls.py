@@ -1,4 +1,4 @@
-"""What a neuron does where it meets a wall, and where it stops sliding along one.
+"""What a neuron does where it meets a wall, where it stops sliding along one, and how it begins on one.
 
 * From a cone it goes on into the next cone if that pushes it on, and else it **slides** along the wall: both
   sides push towards it (Filippov; the minimal-norm subgradient of [early_alignment]).
@@ -7,8 +7,6 @@
   outwards. At **a = 0** the wall becomes repelling, and the solution has two continuations: the side is drawn
   with the share of time η = G₋/(G₋ - G₊) that a chattering descent spends on it, by a hash of the neuron's
   number.
-
-When neurons that slide or rest are let go, and where to; how neurons that start on a wall begin.
 
 A sliding group is released, and a resting neuron leaves w = 0, when it is pulled off faster than `rest`: with
 no such hysteresis groups near an equilibrium, where all forces vanish, would be released and caught forever.
@@ -238,7 +236,7 @@ def released(counts: Ints, forces: Floats, rest: float, problem: Problem) -> tup
 def starting_cones(w: Floats, problem: Problem) -> tuple[Ints, Ints]:
     """Return the cone of every w (m, 2), -1 for w = 0, and the wall on which it lies up to rounding, or -1.
 
-    On a wall the cone is the one with its pattern (`cone_geometry`), or the one behind it if none has.
+    On a wall the cone is the one with its pattern (`geometry`), or the one behind it if none has.
     """
     rays, owners, cones = problem.rays, problem.walls.owners, len(problem.rays)
     normals = problem.walls.normals[:, :2] * problem.walls.normals[:, 2:]

@@ -1,4 +1,4 @@
-"""Activation cones in the plane: which data points a neuron sees, by where its inner weight points.
+"""Activation cones in the plane: which data points a neuron sees, and the force on the neurons of a cone.
 
 A data point x ≠ 0 is active for the neuron w iff <w, x> > 0 ([early_alignment], the sign pattern A(w);
 inactive on the border itself: ReLU'(0) = 0). In d = 2 the borders are rays. Turn counter-clockwise: x becomes
@@ -15,9 +15,8 @@ points in opposite directions), or if w = 0, the pattern is that of no cone: the
 
 Points on one line up to rounding share their walls. Points at the origin are never active and are left out.
 
-One force per cone: from Σ a w of every cone to D of every cone, in O(data points).
-
-With β_c = Σ_{j in c} a_j w_j the network ([early_alignment], (1); leaky slope γ) is, at data point x_k,
+From Σ a w of every cone the force D of every cone is found in O(data points). With β_c = Σ_{j in c} a_j w_j,
+the network ([early_alignment], (1); leaky slope γ) is at data point x_k
 
     h_k = <(1 - γ) Σ_{c sees k} β_c + γ Σ_c β_c, x_k>,
 
@@ -25,22 +24,22 @@ and the neurons of cone c all move along
 
     D_c = (1 - γ) Σ_{k seen by c} g_k x_k + γ Σ_k g_k x_k,        g_k = -∂L/∂h_k.
 
-A point that enters at wall r is seen by the L cones r, …, r + L - 1 (mod 2L), see `cone_geometry`: both sums
-are sums over half a turn. They are made of running sums from both ends of either half of the circle, never of
+A point that enters at wall r is seen by the L cones r, …, r + L - 1 (mod 2L): both sums are sums over half a
+turn. They are made of running sums from both ends of either half of the circle, never of
 differences: a cone that sees nothing has D = 0 exactly.
 """
 
 from __future__ import annotations
 
 from itertools import pairwise
-from math import exp
+from math import exp, log, log1p
 from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
 from shallowflow.arrays import Floats, Ints
-from shallowflow.kernels.shared.compilation import LEAN, Signed
+from shallowflow.kernels.shared.compilation import LEAN, ONCE, Signed
 
 BEFORE, BEHIND, NOBODY = 0, 1, 2
 """Whose pattern a neuron on a wall has: that of the cone before it (clockwise), behind it, or of neither."""
@@ -145,7 +144,7 @@ def cone_of(w0: float, w1: float, cone: int, walls: Walls) -> int:
     return STRAY
 
 
-@njit(cache=True, **LEAN)
+@njit(**ONCE)
 def near_cone(w0: float, w1: float, cone: int, walls: Walls) -> int:
     """The same, made for a w that is in `cone` or in one beside it and not on a wall.
 
@@ -179,6 +178,8 @@ def first_cone(w0: float, w1: float, walls: Walls) -> int:
 
 SQUARE, LOGISTIC = 0, 1
 """Losses: weight · ½ Σ (h_k - y_k)²; weight · Σ ln(1 + exp(-h_k y_k))."""
+Loss = tuple[int, float, float]
+"""Which one, the network's output factor, and step · weight of the loss · output factor."""
 
 
 class Forces(NamedTuple):
@@ -202,7 +203,7 @@ def new_forces(cones: int, points: int) -> Forces:
     return Forces(planes[0], planes[1], planes[2], planes[3], np.zeros(points), np.zeros(points))
 
 
-@njit(cache=True, **LEAN)
+@njit(**ONCE)
 def sum_half_turns(terms: Floats, sums: Floats) -> tuple[float, float]:
     """Set sums[r] = terms[r] + … + terms[r + L - 1], indices mod 2L; both (2L, 2). Return the sum of all."""
     lines = terms.shape[0] // 2
@@ -223,7 +224,7 @@ def sum_half_turns(terms: Floats, sums: Floats) -> tuple[float, float]:
     return total0, total1
 
 
-@njit(cache=True, **LEAN)
+@njit(**ONCE)
 def pull(prediction: float, target: float, loss: int) -> float:
     """Return -∂L/∂h for one point, without the loss's weight."""
     if loss == SQUARE:
@@ -233,12 +234,39 @@ def pull(prediction: float, target: float, loss: int) -> float:
     return target * (small if margin > 0.0 else 1.0) / (1.0 + small)
 
 
-@njit(cache=True, **LEAN)
-def set_forces(work: Forces, samples: Samples, slope: float, loss: tuple[int, float, float]) -> bool:
-    """Compute all G_c from all β_c; return whether they are finite.
+@njit(**ONCE)
+def error(prediction: float, target: float, loss: int) -> float:
+    """Return the loss of one point, without the loss's weight."""
+    if loss == SQUARE:
+        return 0.5 * (prediction - target) ** 2
+    margin = prediction * target
+    return max(-margin, 0.0) + log1p(exp(-abs(margin)))
 
-    loss: which one, the network's output factor, and step · weight of the loss · output factor.
-    """
+
+def error_at_origin(inputs: Floats, targets: Floats, loss: int) -> float:
+    """Return Σ of `error` over the points at the origin, where every network of these is 0."""
+    there = targets[~np.any(inputs != 0, axis=1)]
+    return 0.5 * float(there @ there) if loss == SQUARE else len(there) * log(2.0)
+
+
+@njit(**ONCE)
+def total_error(work: Forces, samples: Samples, slope: float, loss: Loss) -> float:
+    """Return Σ_k of `error` from all β_c; only `half_turns` is written. The rest as in `set_forces`."""
+    total0, total1 = sum_half_turns(work.moments, work.half_turns)
+    share = 1.0 - slope
+    total = 0.0
+    for k in range(samples.walls.size):
+        wall = samples.walls[k]
+        seen0 = share * work.half_turns[wall, 0] + slope * total0
+        seen1 = share * work.half_turns[wall, 1] + slope * total1
+        seen = seen0 * samples.points[k, 0] + seen1 * samples.points[k, 1] + work.strays[k]
+        total += error(loss[1] * seen, samples.targets[k], loss[0])
+    return total
+
+
+@njit(cache=True, **LEAN)
+def set_forces(work: Forces, samples: Samples, slope: float, loss: Loss) -> bool:
+    """Compute all G_c from all β_c; return whether they are finite."""
     kind, scale, rate = loss
     total0, total1 = sum_half_turns(work.moments, work.half_turns)
     share = 1.0 - slope

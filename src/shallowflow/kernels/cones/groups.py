@@ -9,15 +9,8 @@ the value θ̂ at a time of reference is stored, and for the cone
 θ̂ = P⁻¹ θ; one that leaves takes its θ̂ θ̂ᵀ with it. S is a sum with its rounding errors carried along, so
 that a large neuron that passed through leaves no trace in the moment of the small ones that stay.
 
-Within a cone the neurons are in two heaps, by the sign of a, ordered by certificate (`cone_certificate`).
-Heap 2c + 0 of cone c holds those with a ≥ 0, heap 2c + 1 those with a < 0.
-
-Neurons that are stepped one by one: those that cross a wall again and again, and strays.
-
-Where the flow would slide along a wall (pushed back to it from both sides, [early_alignment], the subgradient
-set on a face) descent crosses the wall every few steps. Such a *hot* neuron is kept with its present value
-and moved by the force of the cone in which it is, O(1) per step, until it has been quiet for a while. A
-stray, whose pattern is that of no cone (`cone_geometry`), is moved by plain descent, O(data points).
+Within a cone the neurons are in two heaps, by the sign of a, ordered by certificate (`exits`). Heap 2c + 0 of
+cone c holds those with a ≥ 0, heap 2c + 1 those with a < 0.
 """
 
 from __future__ import annotations
@@ -40,13 +33,17 @@ from shallowflow.kernels.cones.exits import (
     new_heaps,
     pushed,
 )
-from shallowflow.kernels.cones.geometry import STRAY, Forces, Samples, Walls, cone_of, near_cone
-from shallowflow.kernels.shared.compilation import INTERNAL, LEAN, Signed
+from shallowflow.kernels.cones.geometry import Forces, Walls, new_forces
+from shallowflow.kernels.shared.compilation import INTERNAL, LEAN, ONCE, Signed
 
-HOT, FROZEN = -1, -2
-"""In place of a heap: stepped one by one; at rest for ever."""
+INDIVIDUAL, FROZEN = -1, -2
+"""In place of a heap: stepped individually; at rest for ever."""
 MAX_SPREAD = log(16.0)
 """Largest logarithm of the entries of P (or of P⁻¹): beyond, neurons of one cone differ too much in size."""
+STEPS, CROSSINGS, CHECKS, STEPPED, MOST_STEPPED, STRAYS, OCCUPIED, NEXT_LOOK, PAUSE = range(9)
+"""The counters: steps made, crossings, neurons of cones looked at, individually stepped neurons now and at
+most, strays among them, occupied cones; at which step to look next for neurons to put back into their cones,
+and how many steps that is after the last look."""
 
 
 class Neurons(NamedTuple):
@@ -85,11 +82,35 @@ class Cones(NamedTuple):
     todo: Ints
 
 
-def new_groups(width: int, cones: int) -> tuple[Neurons, Cones, Heaps]:
-    """Return the memory for `width` neurons, none of which is in a cone yet."""
+class Steppers(NamedTuple):
+    """Individually stepped neurons, as many as there are: θ (m, 3), index, cone, last crossing (m,).
+
+    moments (2L, 2): Σ a w of those in each cone.
+    """
+
+    theta: Floats
+    neuron: Indices
+    cone: Indices
+    crossed: Ints
+    moments: Floats
+
+
+class State(NamedTuple):
+    """All between two steps of a descent."""
+
+    neurons: Neurons
+    cones: Cones
+    heaps: Heaps
+    steppers: Steppers
+    work: Forces
+    counters: Ints
+
+
+def new_state(width: int, cones: int, points: int) -> State:
+    """Return the memory for `width` neurons, none of which is anywhere yet."""
     integers = [np.zeros(cones, np.int64) for _ in range(5)]
     neurons = Neurons(
-        np.empty((width, 3)), np.empty(width, np.int32), np.empty(width, np.int64), np.empty(width, np.int32)
+        np.empty((width, 3)), np.empty(width, np.int32), np.zeros(width, np.int64), np.empty(width, np.int32)
     )
     table = Cones(
         np.zeros((cones + 1, 9)),
@@ -105,7 +126,15 @@ def new_groups(width: int, cones: int) -> tuple[Neurons, Cones, Heaps]:
         integers[3],
         integers[4],
     )
-    return neurons, table, new_heaps(width)
+    # With room for all neurons; memory is taken from the system only when used.
+    steppers = Steppers(
+        np.empty((width, 3)),
+        np.empty(width, np.int32),
+        np.empty(width, np.int32),
+        np.empty(width, np.int64),
+        np.zeros((cones, 2)),
+    )
+    return State(neurons, table, new_heaps(width), steppers, new_forces(cones, points), np.zeros(9, np.int64))
 
 
 @njit(cache=True, **LEAN)
@@ -119,7 +148,7 @@ def present(p: Floats, theta: Floats) -> tuple[float, float, float]:
     )
 
 
-@njit(cache=True, **LEAN)
+@njit(**ONCE)
 def referred(p: Floats, w0: float, w1: float, a: float) -> tuple[float, float, float]:
     """Return P⁻¹ θ, by cofactors."""
     c0, c1, c2 = p[4] * p[8] - p[5] * p[7], p[5] * p[6] - p[3] * p[8], p[3] * p[7] - p[4] * p[6]
@@ -130,7 +159,7 @@ def referred(p: Floats, w0: float, w1: float, a: float) -> tuple[float, float, f
     return t0 / det, t1 / det, t2 / det
 
 
-@njit(cache=True, **LEAN)
+@njit(**ONCE)
 def propagate(p: Floats, g0: float, g1: float) -> None:
     """P <- (I + M) P."""
     for i in range(3):
@@ -140,7 +169,7 @@ def propagate(p: Floats, g0: float, g1: float) -> None:
         p[6 + i] = bottom + (g0 * top + g1 * middle)
 
 
-@njit(cache=True, **LEAN)
+@njit(**ONCE)
 def spread(p: Floats) -> float:
     """Return ln of the largest entry of P, or -ln det P if that is larger: how uneven P is."""
     largest = 0.0
@@ -151,7 +180,7 @@ def spread(p: Floats) -> float:
     return max(log(largest), -log(det)) if det > 0.0 else np.inf
 
 
-@njit(cache=True, **LEAN)
+@njit(**ONCE)
 def outer_inner_moment(p: Floats, s: Floats) -> tuple[float, float]:
     """Return Σ a w, the block (P S Pᵀ)_{wa}."""
     a0, a1, a2 = p[6], p[7], p[8]
@@ -177,87 +206,67 @@ def add_moment(s: Floats, theta: Floats, sign: float) -> None:
 
 
 @njit(cache=True, **INTERNAL)
-def file(
-    j: int, w0: float, w1: float, a: float, cone: int, groups: tuple[Neurons, Cones, Heaps], walls: Walls
-) -> None:
+def file(j: int, w0: float, w1: float, a: float, cone: int, state: State, walls: Walls) -> None:
     """Put neuron j into its cone's heap by the sign of a, with a new certificate."""
-    neurons, cones, heaps = groups
+    cones = state.cones
     heap = 2 * cone + (1 if a < 0.0 else 0)
     key = certificate(w0, w1, a, cone, cones.bits[heap], cones.clocks[heap, 0], walls)
-    cones.roots[heap] = pushed(cones.roots[heap], j, key, heaps)
+    cones.roots[heap] = pushed(cones.roots[heap], j, key, state.heaps)
     cones.sizes[heap] += 1
-    neurons.heap[j] = heap
+    state.neurons.heap[j] = heap
 
 
 @njit(cache=True, **INTERNAL)
-def reset_clock(heap: int, cones: Cones, forces: Floats, walls: Walls) -> None:
-    """Start the clock of an empty heap, watching the walls that its neurons approach at present."""
-    cones.clocks[heap, 0], cones.clocks[heap, 1] = 0.0, 0.0
-    first, last = approaches(forces[heap // 2], heap // 2, walls)
-    cones.bits[heap] = approached(first, last, 1.0 if heap % 2 == 0 else -1.0)
-
-
-@njit(cache=True, **INTERNAL)
-def enter(
-    j: int,
-    w0: float,
-    w1: float,
-    a: float,
-    cone: int,
-    groups: tuple[Neurons, Cones, Heaps],
-    forces: Floats,
-    walls: Walls,
-    occupied: int,
-) -> int:
-    """Put neuron j with its present value into a cone; return how many cones are occupied."""
-    neurons, cones, _ = groups
+def enter(j: int, w0: float, w1: float, a: float, cone: int, state: State, walls: Walls) -> None:
+    """Put neuron j with its present value into a cone."""
+    cones, counters = state.cones, state.counters
     p = cones.propagators[cone]
     if cones.counts[cone] == 0:
-        p[:] = 0.0
-        p[0], p[4], p[8] = 1.0, 1.0, 1.0
-        cones.moments[cone, :] = 0.0
+        for i in range(9):
+            p[i] = 1.0 if i % 4 == 0 else 0.0
+        for i in range(12):
+            cones.moments[cone, i] = 0.0
         cones.spreads[cone] = 0.0
-        cones.occupied[occupied], cones.places[cone] = cone, occupied
-        occupied += 1
+        cones.occupied[counters[OCCUPIED]], cones.places[cone] = cone, counters[OCCUPIED]
+        counters[OCCUPIED] += 1
     heap = 2 * cone + (1 if a < 0.0 else 0)
     if cones.sizes[heap] == 0:
-        reset_clock(heap, cones, forces, walls)
-    t0, t1, t2 = referred(p, w0, w1, a)
-    theta = neurons.theta[j]
-    theta[0], theta[1], theta[2] = t0, t1, t2
+        # A new clock, which watches the walls that the heap's neurons approach at present.
+        cones.clocks[heap, 0], cones.clocks[heap, 1] = 0.0, 0.0
+        first, last = approaches(state.work.forces[cone], cone, walls)
+        cones.bits[heap] = approached(first, last, 1.0 if heap % 2 == 0 else -1.0)
+    theta = state.neurons.theta[j]
+    theta[0], theta[1], theta[2] = referred(p, w0, w1, a)
     add_moment(cones.moments[cone], theta, 1.0)
     cones.counts[cone] += 1
-    file(j, w0, w1, a, cone, groups, walls)
-    return occupied
+    file(j, w0, w1, a, cone, state, walls)
+
+
+@njit(**ONCE)
+def leave(j: int, cone: int, state: State) -> None:
+    """Take neuron j, which is in no heap any more, out of a cone."""
+    add_moment(state.cones.moments[cone], state.neurons.theta[j], -1.0)
+    state.cones.counts[cone] -= 1
+    if state.cones.counts[cone] == 0:
+        vacate(cone, state.cones, state.counters)
 
 
 @njit(cache=True, **INTERNAL)
-def leave(j: int, cone: int, neurons: Neurons, cones: Cones, occupied: int) -> int:
-    """Take neuron j, which is in no heap any more, out of a cone; return how many cones are occupied."""
-    add_moment(cones.moments[cone], neurons.theta[j], -1.0)
-    cones.counts[cone] -= 1
-    if cones.counts[cone] == 0:
-        occupied = vacate(cone, cones, occupied)
-    return occupied
-
-
-@njit(cache=True, **INTERNAL)
-def vacate(cone: int, cones: Cones, occupied: int) -> int:
-    """Strike a cone off the list of the occupied ones; return how many they are."""
+def vacate(cone: int, cones: Cones, counters: Ints) -> None:
+    """Strike a cone off the list of the occupied ones."""
     cones.counts[cone] = 0
-    last = cones.occupied[occupied - 1]
-    place = cones.places[cone]
+    counters[OCCUPIED] -= 1
+    last, place = cones.occupied[counters[OCCUPIED]], cones.places[cone]
     cones.occupied[place], cones.places[last] = last, place
-    return occupied - 1
 
 
 @njit(cache=True, **INTERNAL)
-def take_all(heap: int, groups: tuple[Neurons, Cones, Heaps], start: int) -> int:
+def take_all(heap: int, start: int, state: State) -> int:
     """Empty a heap into the work list from `start` on; return where the list ends."""
-    neurons, cones, heaps = groups
+    neurons, cones = state.neurons, state.cones
     size = Signed(cones.sizes[heap])
     if 8 * size < neurons.heap.size:
-        list_members(cones.roots[heap], heaps, neurons.list[start:])
+        list_members(cones.roots[heap], state.heaps, neurons.list[start:])
     else:
         # Most neurons are in it: memory is read in order, which beats following the heap.
         at = start
@@ -268,116 +277,3 @@ def take_all(heap: int, groups: tuple[Neurons, Cones, Heaps], start: int) -> int
     cones.roots[heap], cones.sizes[heap] = NONE, 0
     end: int = start + size
     return end
-
-
-RECROSSING = 64
-"""A neuron that turns round and crosses a wall within so many steps of its last crossing becomes hot."""
-QUIET = 128
-"""A hot neuron that has not crossed a wall for so many steps goes back to its cone."""
-COOLING_PERIOD = 64
-"""Number of steps between two looks for hot neurons that are quiet."""
-
-
-class Hot(NamedTuple):
-    """The hot neurons, as many as there are: θ (m, 3), index, cone, step of the last crossing (m,).
-
-    moments (2L, 2): Σ a w of the hot neurons in each cone.
-    """
-
-    theta: Floats
-    neuron: Indices
-    cone: Indices
-    crossed: Ints
-    moments: Floats
-
-
-def new_hot(width: int, cones: int) -> Hot:
-    """Return an empty list with room for all neurons (memory is taken from the system only when used)."""
-    return Hot(
-        np.empty((width, 3)),
-        np.empty(width, np.int32),
-        np.empty(width, np.int32),
-        np.empty(width, np.int64),
-        np.zeros((cones, 2)),
-    )
-
-
-@njit(cache=True, **INTERNAL)
-def append_hot(j: int, w0: float, w1: float, a: float, cone: int, step: int, hot: Hot, number: int) -> None:
-    """Append neuron j, which crossed into `cone` (or became a stray) at this step, to a list of `number`."""
-    hot.theta[number, 0], hot.theta[number, 1], hot.theta[number, 2] = w0, w1, a
-    hot.neuron[number], hot.cone[number], hot.crossed[number] = j, cone, step
-    if cone != STRAY:
-        hot.moments[cone, 0] += a * w0
-        hot.moments[cone, 1] += a * w1
-
-
-@njit(cache=True, **INTERNAL)
-def step_hot(
-    hot: Hot, number: int, work: Forces, samples: Samples, slope: float, walls: Walls, step: int
-) -> tuple[int, int]:
-    """Move the hot neurons, and sum their a w by cone; return how many crossed and how many are strays."""
-    crossings, strays = 0, 0
-    hot.moments[:] = 0.0
-    for i in range(number):
-        old = Signed(hot.cone[i])
-        if old == STRAY:
-            cone = step_stray(i, hot, work.pulls, samples, slope, walls)
-        else:
-            w0, w1, a = hot.theta[i, 0], hot.theta[i, 1], hot.theta[i, 2]
-            g0, g1 = work.forces[old, 0], work.forces[old, 1]
-            w0, w1, a = w0 + g0 * a, w1 + g1 * a, a + (g0 * w0 + g1 * w1)
-            hot.theta[i, 0], hot.theta[i, 1], hot.theta[i, 2] = w0, w1, a
-            cone = near_cone(w0, w1, old, walls)
-        hot.cone[i] = cone
-        # Arithmetic instead of a branch, which could not be predicted here.
-        crossed = Signed(cone != old)
-        hot.crossed[i] += crossed * (step - hot.crossed[i])
-        crossings += crossed
-        if cone == STRAY:
-            strays += 1
-        else:
-            hot.moments[cone, 0] += hot.theta[i, 2] * hot.theta[i, 0]
-            hot.moments[cone, 1] += hot.theta[i, 2] * hot.theta[i, 1]
-    return crossings, strays
-
-
-@njit(cache=True, **INTERNAL)
-def step_stray(i: int, hot: Hot, pulls: Floats, samples: Samples, slope: float, walls: Walls) -> int:
-    """Move the i-th hot neuron, a stray, by its own sign pattern; return its new cone."""
-    w0, w1, a = hot.theta[i, 0], hot.theta[i, 1], hot.theta[i, 2]
-    g0, g1 = 0.0, 0.0
-    for k in range(samples.targets.size):
-        x0, x1 = samples.points[k, 0], samples.points[k, 1]
-        pull = pulls[k] * (1.0 if w0 * x0 + w1 * x1 > 0.0 else slope)
-        g0 += pull * x0
-        g1 += pull * x1
-    hot.theta[i, 0], hot.theta[i, 1], hot.theta[i, 2] = w0 + g0 * a, w1 + g1 * a, a + (g0 * w0 + g1 * w1)
-    cone: int = cone_of(hot.theta[i, 0], hot.theta[i, 1], Signed(0), walls)
-    return cone
-
-
-@njit(cache=True, **INTERNAL)
-def sum_strays(hot: Hot, number: int, samples: Samples, slope: float, outputs: Floats) -> int:
-    """Set what the strays add to the predictions, (k,); return how many there are."""
-    outputs[:] = 0.0
-    strays = 0
-    for i in range(number):
-        if hot.cone[i] != STRAY:
-            continue
-        strays += 1
-        for k in range(samples.targets.size):
-            z = hot.theta[i, 0] * samples.points[k, 0] + hot.theta[i, 1] * samples.points[k, 1]
-            outputs[k] += hot.theta[i, 2] * (z if z > 0.0 else slope * z)
-    return strays
-
-
-@njit(cache=True, **INTERNAL)
-def sum_moments(hot: Hot, number: int) -> None:
-    """Sum a w of the hot neurons of every cone afresh."""
-    hot.moments[:] = 0.0
-    for i in range(number):
-        cone = Signed(hot.cone[i])
-        if cone != STRAY:
-            hot.moments[cone, 0] += hot.theta[i, 2] * hot.theta[i, 0]
-            hot.moments[cone, 1] += hot.theta[i, 2] * hot.theta[i, 1]

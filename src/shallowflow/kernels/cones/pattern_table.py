@@ -22,11 +22,10 @@ from numba import njit
 from numpy.typing import NDArray
 
 from shallowflow.arrays import Floats, Ints
-from shallowflow.kernels.cones.geometry import pull
-from shallowflow.kernels.shared.compilation import INTERNAL, Signed
+from shallowflow.kernels.cones.geometry import Loss, pull
+from shallowflow.kernels.shared.compilation import INTERNAL, ONCE, Signed
 
 Signs = NDArray[np.int8]
-Loss = tuple[int, float, float]
 
 
 class Points(NamedTuple):
@@ -63,7 +62,7 @@ class Table(NamedTuple):
 
 
 def points_off_origin(inputs: Floats, targets: Floats, slope: float) -> Points:
-    """Return the data as the kernels take them; points at the origin act on nobody and are left out."""
+    """Return the data as the kernels take them; points at the origin have no effect and are left out."""
     kept = np.any(inputs != 0, axis=1)
     inputs, targets = np.ascontiguousarray(inputs[kept]), np.array(targets[kept])
     numbers = np.random.default_rng(0).integers(-(2**63), 2**63 - 1, len(targets), dtype=np.int64)
@@ -146,7 +145,7 @@ def join(code: int, pattern: Signs, table: Table, points: Points) -> int:
 
 @njit(cache=True, **INTERNAL)
 def part(slot: int, table: Table) -> None:
-    """Count one neuron less; give the slot of a pattern that nobody has any more back."""
+    """Count one neuron less; give back the slot of a pattern that is no longer in use."""
     table.members[slot] -= 1
     if table.members[slot] > 0:
         return
@@ -179,9 +178,9 @@ def set_force(slot: int, table: Table, points: Points) -> None:
     table.lengths[slot] = sqrt(dot(force, force, force.size))
 
 
-@njit(cache=True, **INTERNAL)
+@njit(**ONCE)
 def set_all_forces(table: Table, points: Points, loss: Loss) -> bool:
-    """Compute the pulls and all forces from all β; return whether they are finite. loss: see `set_forces`."""
+    """Compute the pulls and all forces from all β; return whether they are finite."""
     kind, scale, rate = loss
     slope = points.slope[0]
     total = 0.0
@@ -196,3 +195,11 @@ def set_all_forces(table: Table, points: Points, loss: Loss) -> bool:
     for i in range(table.size[0]):
         set_force(table.used[i], table, points)
     return bool(np.isfinite(total))
+
+
+@njit(**ONCE)
+def empty_moments(table: Table) -> None:
+    """Set all moments to zero."""
+    for i in range(table.size[0]):
+        for c in range(table.moments.shape[1]):
+            table.moments[table.used[i], c] = 0.0

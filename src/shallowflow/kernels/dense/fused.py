@@ -1,21 +1,17 @@
-"""The matrix products of `fused_descent`, tile by tile: ROWS × COLUMNS sums that stay in registers.
+"""Descent of a `ReLUNetwork` on many samples: one pass over the inputs per step, in register tiles.
 
-Samples lie along the lanes: a panel of inputs is (d, SAMPLES), a tile of values (ROWS, SAMPLES) for ROWS
-neurons.
+With z_ji = ⟨w_j, x_i⟩, h_i = s Σ_j a_j σ(z_ji), r_i = −∂L/∂h_i (y_i − h_i for the square loss),
+S_ji = r_i σ'(z_ji) and G = S X, a step is
 
-Descent of a `ReLUNetwork` with the square loss on many samples: one pass over the inputs per step.
+    w_j += ρ_w a_j G_j,   a_j += ρ_a Σ_i r_i σ(z_ji) = ρ_a ⟨w_j, G_j⟩,
 
-With z_ji = ⟨w_j, x_i⟩, S_ji = r_i σ'(z_ji), r = y − h and G = S X, a step is
+s and ρ as in `kernels.shared.losses`; the last equality is σ(z) = σ'(z) z. [weak_interaction] (16).
 
-    h_i = s Σ_j a_j σ(z_ji),   w_j += ρ_w a_j G_j,   a_j += ρ_a Σ_i r_i σ(z_ji) = ρ_a ⟨w_j, G_j⟩,
-
-s the output factor, ρ = step·s·(1/n or 1); the last equality is σ(z) = σ'(z) z. Z = W Xᵀ and G = S X are the
-only work that grows with m·n·d. A sample's residual needs its own z_ji alone, so both products are made for
-one block of samples while it is in the cache. The inputs, which never change, are packed once in panels of
-samples, weights and gradient in groups of neurons, as `dense_tiles` reads them. [weak_interaction] (16).
-
-All arrays have one type, float64 or float32; constants come in an array of that type, because an integer
-or double constant would promote the arithmetic.
+Z = W Xᵀ and G = S X are the only work that grows with m·n·d. A sample's residual needs its own z_ji alone, so
+both products are made for one block of samples while it is in the cache, tile by tile: ROWS × COLUMNS sums
+stay in registers. Samples lie along the lanes: a panel of inputs is (d, SAMPLES), a tile of values (ROWS,
+SAMPLES) for ROWS neurons. The inputs, which never change, are packed once in panels, weights and gradient in
+groups of neurons. Coordinates behind which a panel is zero are skipped: half of them for triangular inputs.
 """
 
 from __future__ import annotations
@@ -30,17 +26,9 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from shallowflow.arrays import Floats
-from shallowflow.kernels.shared.vectors import (
-    BYTES,
-    INNER_RATE,
-    OUTER_RATE,
-    REGISTERS,
-    SCALE,
-    SLOPE,
-    ZERO,
-    Lanes,
-    aligned,
-)
+from shallowflow.kernels.shared.compilation import INTERNAL
+from shallowflow.kernels.shared.losses import INNER_RATE, OUTER_RATE, SCALE, SLOPE, ZERO, Problem, settle
+from shallowflow.kernels.shared.vectors import BYTES, REGISTERS, Lanes, aligned
 
 ROWS, COLUMNS = REGISTERS // 4, 3
 """Three quarters of the registers hold sums: each number that is loaded is used three times or more."""
@@ -69,29 +57,29 @@ class _Tile:
 
 
 def _project(
-    typing_context: Any, weights: Any, inputs: Any, shares: Any, slope: Any, residual: Any, values: Any
+    typing_context: Any, weights: Any, inputs: Any, shares: Any, slope: Any, outputs: Any, values: Any
 ) -> Any:
     """Return signature and code generator of `project`."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         lanes = Lanes(context, builder, signature.args[0].dtype)
-        w, x, share, _, r, z = lanes.views(signature, arguments)
+        w, x, share, _, h, z = lanes.views(signature, arguments)
         tile, places = _Tile(lanes, builder), lanes.places(COLUMNS)
         with cgutils.for_range(builder, lanes.length(w)) as loop:
             factors, panel = lanes.at(w.data, loop.index, ROWS), lanes.at(x.data, loop.index, places.stop)
             columns = [lanes.load(panel, place) for place in places]
             tile.add(lambda row: lanes.spread(builder.load(lanes.at(factors, row))), columns)
-        leak, rest = lanes.spread(arguments[3]), [lanes.load(r.data, place) for place in places]
+        leak, totals = lanes.spread(arguments[3]), [lanes.load(h.data, place) for place in places]
         for row in range(ROWS):
-            factor = lanes.spread(builder.fneg(builder.load(lanes.at(share.data, row))))
+            factor = lanes.spread(builder.load(lanes.at(share.data, row)))
             for column, value in enumerate(tile.sums(row)):
                 lanes.store(value, z.data, row * places.stop + places[column])
-                rest[column] = lanes.multiply_add(factor, lanes.gated(value, value, leak), rest[column])
-        for place, value in zip(places, rest, strict=True):
-            lanes.store(value, r.data, place)
+                totals[column] = lanes.multiply_add(factor, lanes.gated(value, value, leak), totals[column])
+        for place, value in zip(places, totals, strict=True):
+            lanes.store(value, h.data, place)
         return context.get_dummy_value()
 
-    return types.void(weights, inputs, shares, slope, residual, values), generate
+    return types.void(weights, inputs, shares, slope, outputs, values), generate
 
 
 def _gate(typing_context: Any, values: Any, residual: Any, slope: Any) -> Any:
@@ -136,18 +124,44 @@ def _correlate(typing_context: Any, pulls: Any, inputs: Any, gradient: Any) -> A
     return types.void(pulls, inputs, gradient), generate
 
 
+def _push(
+    typing_context: Any, weights: Any, gradient: Any, outer: Any, inner_rate: Any, outer_rate: Any
+) -> Any:
+    """Return signature and code generator of `push`."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        lanes = Lanes(context, builder, signature.args[0].dtype, ROWS)
+        w, g, a, _, _ = lanes.views(signature, arguments)
+        start, products = lanes.load(a.data), lanes.variable(lanes.zeros())
+        rates = builder.fmul(lanes.spread(arguments[3]), start)
+        with cgutils.for_range(builder, lanes.length(w)) as loop:
+            weight_at, force_at = (lanes.at(view.data, loop.index, ROWS) for view in (w, g))
+            weight, force = lanes.load(weight_at), lanes.load(force_at)
+            builder.store(lanes.multiply_add(weight, force, builder.load(products)), products)
+            lanes.store(lanes.multiply_add(rates, force, weight), weight_at)
+            lanes.store(lanes.zeros(), force_at)
+        share = lanes.spread(arguments[4])
+        lanes.store(lanes.multiply_add(share, builder.load(products), start), a.data)
+        return context.get_dummy_value()
+
+    return types.void(weights, gradient, outer, inner_rate, outer_rate), generate
+
+
 def _row(lanes: Lanes, rows: Any, part: int, row: int) -> Any:
     return lanes.load(rows, row * COLUMNS * lanes.count + part)
 
 
 project: Any = intrinsic(_project)
-"""project(weights (d, ROWS), inputs (d, SAMPLES), shares (ROWS,), slope, residual (SAMPLES,), values): write
-Z = weightsᵀ inputs into `values` (ROWS, SAMPLES), and take Σ_row share·σ(Z) from the residual."""
+"""project(weights (d, ROWS), inputs (d, SAMPLES), shares (ROWS,), slope, outputs (SAMPLES,), values): write
+Z = weightsᵀ inputs into `values` (ROWS, SAMPLES), and add Σ_row share·σ(Z) to the outputs."""
 gate: Any = intrinsic(_gate)
 """gate(values (ROWS, SAMPLES), residual (SAMPLES,), slope): replace Z by S = r σ'(Z)."""
 correlate: Any = intrinsic(_correlate)
 """correlate(pulls (p, ROWS, SAMPLES), inputs (p, COLUMNS, SAMPLES), gradient (COLUMNS, ROWS)): add
 Σ_panels inputs pullsᵀ to the gradient. Only the first axis of `inputs` may have gaps."""
+push: Any = intrinsic(_push)
+"""push(weights (d, ROWS), gradient (d, ROWS), outer (ROWS,), inner rate, outer rate): make a step of the
+weights w += inner rate·outer·G and of outer += outer rate·⟨w, G⟩, both with the old ones, and clear G."""
 
 
 PANELS, CACHE = 16, 1 << 20
@@ -170,61 +184,92 @@ def packed(rows: Floats, length: int, like: Floats) -> Floats:
 
 
 @njit(cache=True)
-def advance(
-    inner: Floats, outer: Floats, inputs: Floats, targets: Floats, constants: Floats, steps: int
-) -> int:
+def advance(inner: Floats, outer: Floats, problem: Problem, steps: int, losses: Floats) -> int:
     """Make up to `steps` steps of the packed weights in place; return how many stayed finite.
 
-    inner (groups, d, ROWS) and inputs (panels, d, SAMPLES) by `packed`, outer (groups, ROWS), targets
-    (panels, SAMPLES), zeros where a block is not full; SAMPLES = PANEL bytes.
+    inner (groups, d, ROWS) and the problem's inputs (panels, d, SAMPLES) by `packed`, outer (groups, ROWS),
+    targets (panels, SAMPLES), zeros where a block is not full; SAMPLES = PANEL bytes.
+    losses: (steps,) for the loss before every step, or empty.
     """
-    groups, dimension, _ = inner.shape
-    panels = max(4, min(PANELS, CACHE // (dimension * PANEL)))
-    shape = groups, panels, ROWS, inputs.shape[2]
-    pulls = aligned(groups * panels * ROWS * inputs.shape[2], inner).reshape(shape)
+    inputs, dimension = problem.inputs, inner.shape[1]
+    length = min(len(inputs), max(4, min(PANELS, CACHE // (dimension * PANEL))))
+    outputs, pulls = _tiles(inner, problem, length)
     gradient = aligned(inner.size, inner).reshape(inner.shape)
+    ends = np.empty(len(inputs), np.int64)
+    for panel in range(len(inputs)):
+        ends[panel] = _end(inputs[panel])
     for done in range(steps):
-        gradient[:] = constants[ZERO]
-        for start in range(0, len(inputs), panels):
-            block = inputs[start : start + panels]
-            _pull(inner, outer, block, targets[start : start + panels], constants, pulls)
-            for group in range(groups):
-                held = pulls[group, : len(block)]
+        total = 0.0
+        for start in range(0, len(inputs), length):
+            stop = min(start + length, len(inputs))
+            for panel in range(start, stop):
+                here = pulls[:, panel - start]
+                total += _pull(inner, outer, problem, panel, ends[panel], outputs, here)
+            for group in range(len(inner)):
+                first = start
                 for k in range(0, dimension, COLUMNS):
-                    correlate(held, block[:, k : k + COLUMNS], gradient[group, k : k + COLUMNS])
-        if not _move(inner, outer, gradient, constants):
+                    while first < stop and ends[first] <= k:
+                        first += 1
+                    held = pulls[group, first - start : stop - start]
+                    correlate(held, inputs[first:stop, k : k + COLUMNS], gradient[group, k : k + COLUMNS])
+        if len(losses) > 0:
+            losses[done] = total
+        if not _move(inner, outer, gradient, problem.constants):
             return done
     return steps
 
 
 @njit(cache=True)
-def _pull(
-    inner: Floats, outer: Floats, inputs: Floats, targets: Floats, constants: Floats, pulls: Floats
-) -> None:
-    """Write S of a block of panels into `pulls` (groups, panels, ROWS, SAMPLES)."""
-    slope, shares = constants[SLOPE], constants[SCALE] * outer
-    residual = aligned(inputs.shape[2], inner)
-    for panel in range(len(inputs)):
-        residual[:] = targets[panel]
-        for group in range(len(inner)):
-            project(inner[group], inputs[panel], shares[group], slope, residual, pulls[group, panel])
-        for group in range(len(inner)):
-            gate(pulls[group, panel], residual, slope)
+def loss_now(inner: Floats, outer: Floats, problem: Problem) -> float:
+    """Return the loss of weights and a problem laid out as for `advance`."""
+    outputs, pulls = _tiles(inner, problem, 1)
+    total = 0.0
+    for panel in range(len(problem.inputs)):
+        total += _pull(inner, outer, problem, panel, inner.shape[1], outputs, pulls[:, 0])
+    return total
 
 
 @njit(cache=True)
-def _move(inner: Floats, outer: Floats, gradient: Floats, constants: Floats) -> bool:
-    """Step the weights in place by G; return whether the outer weights stayed finite."""
-    total = constants[ZERO]
-    products = np.empty_like(outer[0])
+def _tiles(inner: Floats, problem: Problem, panels: int) -> tuple[Floats, Floats]:
+    """Return space for the outputs of a panel, and for S of some panels: (groups, panels, ROWS, SAMPLES)."""
+    groups, samples = len(inner), problem.inputs.shape[2]
+    pulls = aligned(groups * panels * ROWS * samples, inner)
+    return aligned(samples, inner), pulls.reshape(groups, panels, ROWS, samples)
+
+
+@njit(cache=True, **INTERNAL)
+def _end(panel: Floats) -> int:
+    """Return the coordinate, a multiple of COLUMNS, from which on a panel is zero."""
+    for k in range(len(panel) - 1, -1, -1):
+        for i in range(panel.shape[1]):
+            if panel[k, i] != 0:
+                return (k // COLUMNS + 1) * COLUMNS
+    return 0
+
+
+@njit(cache=True, **INTERNAL)
+def _pull(
+    inner: Floats, outer: Floats, problem: Problem, panel: int, end: int, outputs: Floats, pulls: Floats
+) -> float:
+    """Write S of a panel into `pulls` (groups, ROWS, SAMPLES); return its loss. It is zero from `end` on."""
+    constants = problem.constants
+    for i in range(len(outputs)):
+        outputs[i] = constants[ZERO]
     for group in range(len(inner)):
-        products[:] = constants[ZERO]
-        rates = constants[INNER_RATE] * outer[group]
-        for k in range(inner.shape[1]):
-            for row in range(ROWS):
-                products[row] += inner[group, k, row] * gradient[group, k, row]
-                inner[group, k, row] += rates[row] * gradient[group, k, row]
+        weights, inputs = inner[group, :end], problem.inputs[panel, :end]
+        project(weights, inputs, outer[group], constants[SLOPE], outputs, pulls[group])
+    loss: float = settle(outputs, problem.targets[panel], constants[SCALE], problem.loss)
+    for group in range(len(inner)):
+        gate(pulls[group], outputs, constants[SLOPE])
+    return loss
+
+
+@njit(cache=True, **INTERNAL)
+def _move(inner: Floats, outer: Floats, gradient: Floats, constants: Floats) -> bool:
+    """Step the weights in place by G and clear it; return whether the outer weights stayed finite."""
+    total = constants[ZERO]
+    for group in range(len(inner)):
+        push(inner[group], gradient[group], outer[group], constants[INNER_RATE], constants[OUTER_RATE])
         for row in range(ROWS):
-            outer[group, row] += constants[OUTER_RATE] * products[row]
             total += outer[group, row]
     return bool(np.isfinite(total))

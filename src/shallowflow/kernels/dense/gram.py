@@ -1,4 +1,4 @@
-"""Descent of a `ReLUNetwork` with the square loss in its preactivations Z (m, n), as in `fused_descent`:
+"""Descent of a `ReLUNetwork` with the square loss in its preactivations Z (m, n), as in `fused`:
 
     Z += ρ_w (a ∘ S) K,   K = X Xᵀ,   W = W(0) + C X,   C = Σ ρ_w (a ∘ S),
 
@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 
 from shallowflow.arrays import Floats
-from shallowflow.kernels.shared.vectors import ONE, SCALE, SLOPE, ZERO
+from shallowflow.kernels.shared.losses import ONE, SCALE, SLOPE, ZERO
 
 BLOCK = 256
 """Samples per block: the residuals of a block and a row of Z stay in the first cache."""

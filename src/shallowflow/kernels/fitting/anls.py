@@ -280,9 +280,9 @@ def run_windowed(
     """Active Neuron Least Squares [plateau, §4.3]: best moves until none lowers Σ w_i (f(x_i) − y_i)².
 
     Symbols: `knots` (n,) sorted; x strictly increasing, y, w > 0, each (m,); `free_left` as in `chain.fit`;
-    `margin` > 0, the distance from the first datum of a knot left of all data; at most `max_iterations` moves, the first `capacity` recorded. Status: 0
-    paused at `max_iterations`, 1 converged, 2 converged to rounding. Losses are full weighted sums of
-    squares.
+    `margin` > 0, the distance from the first datum of a knot left of all data; at most `max_iterations`
+    moves, the first `capacity` recorded. Status: 0 paused at `max_iterations`, 1 converged, 2 converged to
+    rounding. Losses are full weighted sums of squares.
     """
     data = Data(x, y, w, free_left)
     _, chain = new_chain(knots, data)

@@ -1,33 +1,25 @@
-"""The two passes of `decoupled_descent` over a block of samples, with the samples' numbers in registers.
+"""Exact descents on orthogonal inputs in O(m·n) per step: the preactivations z_ji = ⟨w_j, x_i⟩ decouple.
 
-Samples lie along the lanes: a block of values is (m, SAMPLES), COLUMNS registers for each neuron.
+If ⟨x_i, x_k⟩ = 0 for i ≠ k, then z_ji moves only by its own sample, [weak_interaction] (40): with r = −∂L/∂h
+as in `kernels.dense.fused` and no matrix product a step is
 
-Exact descent on orthogonal inputs in O(m·n) per step: the preactivations decouple.
+    z_ji += ρ_w a_j r_i σ'(z_ji) ‖x_i‖²,   a_j += ρ_a Σ_i r_i σ(z_ji).
 
-If ⟨x_i, x_k⟩ = 0 for i ≠ k, then z_ji = ⟨w_j, x_i⟩ moves only by its own sample,
+`advance` makes one pass over Z per step, block by block over the samples, which lie along the lanes: a block
+of values is (m, SAMPLES), COLUMNS registers for each neuron. The sums over i are gathered lane by lane and
+added up at the end of the step, so that nothing is summed across a vector register before.
 
-    z_ji += ρ_w a_j r_i σ'(z_ji) ‖x_i‖²,   a_j += ρ_a Σ_i r_i σ(z_ji),   r_i = y_i − s Σ_j a_j σ(z_ji),
+`descend` does the same on orthonormal inputs in log-scaled weights, [incremental] App. A.1, for the square
+loss: neuron j is w_j = e^{ℓ_j} u_j, a_j = e^{ℓ_j} c_j with z_jk = ⟨u_j, x_k⟩, and
 
-with no matrix product, [weak_interaction] (40); constants as in `kernels.dense.fused`. One pass over Z per
-step, block by block over the samples (`decoupled_tiles`). The sums over i are gathered lane by lane (`sums`)
-and added up at the end of the step, so that nothing is summed across a vector register before.
+    r_k = y_k − Σ_j e^{2ℓ_j} c_j relu(z_jk),  z_jk += ρ_w c_j r_k (z_jk > 0),  c_j += ρ_a Σ_k r_k relu(z_jk).
 
-Gradient descent of a ReLU network on orthonormal data in log-scaled weights, [incremental] App. A.1.
-
-Neuron j is w_j = e^{ℓ_j} u_j, a_j = e^{ℓ_j} c_j with z_jk = ⟨u_j, x_k⟩. A step of plain descent on the square
-loss is
-
-    r_k = y_k − Σ_j e^{2ℓ_j} c_j relu(z_jk),
-    z_jk += inner·c_j r_k  and  c_j += outer·Σ_k z_jk r_k ,      both over z_jk > 0 and with the old c_j,
-    z_jk,
-
-inner and outer being the step times the weight of the loss. A neuron whose |c_j| leaves [½, 2] is divided by
-|c_j|, and ln|c_j| added to ℓ_j.
+A neuron whose |c_j| leaves [½, 2] is divided by |c_j|, and ln|c_j| added to ℓ_j.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit, types
@@ -35,43 +27,35 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from shallowflow.arrays import Floats
-from shallowflow.kernels.orthogonal.step import FloatArray
-from shallowflow.kernels.shared.vectors import (
-    BYTES,
-    INNER_RATE,
-    OUTER_RATE,
-    SCALE,
-    SLOPE,
-    ZERO,
-    Lanes,
-    aligned,
-)
+from shallowflow.kernels.shared.compilation import INTERNAL
+from shallowflow.kernels.shared.losses import INNER_RATE, OUTER_RATE, SCALE, SLOPE, ZERO, Problem, settle
+from shallowflow.kernels.shared.vectors import BYTES, Lanes, aligned
 
 COLUMNS = 4
 BLOCK = COLUMNS * BYTES
 """Bytes of one row of a block."""
 
 
-def _settle(typing_context: Any, values: Any, shares: Any, slope: Any, residual: Any) -> Any:
-    """Return signature and code generator of `settle`."""
+def _gather(typing_context: Any, values: Any, shares: Any, slope: Any, outputs: Any) -> Any:
+    """Return signature and code generator of `gather`."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         lanes = Lanes(context, builder, signature.args[0].dtype)
-        z, share, _, r = lanes.views(signature, arguments)
+        z, share, _, h = lanes.views(signature, arguments)
         leak, places = lanes.spread(arguments[2]), lanes.places(COLUMNS)
-        rest = [lanes.variable(lanes.load(r.data, place)) for place in places]
+        totals = [lanes.variable(lanes.load(h.data, place)) for place in places]
         with cgutils.for_range(builder, lanes.length(z)) as loop:
             row = lanes.at(z.data, loop.index, places.stop)
-            factor = lanes.spread(builder.fneg(builder.load(lanes.at(share.data, loop.index))))
-            for place, total in zip(places, rest, strict=True):
+            factor = lanes.spread(builder.load(lanes.at(share.data, loop.index)))
+            for place, total in zip(places, totals, strict=True):
                 value = lanes.load(row, place)
                 active = lanes.gated(value, value, leak)
                 builder.store(lanes.multiply_add(factor, active, builder.load(total)), total)
-        for place, total in zip(places, rest, strict=True):
-            lanes.store(builder.load(total), r.data, place)
+        for place, total in zip(places, totals, strict=True):
+            lanes.store(builder.load(total), h.data, place)
         return context.get_dummy_value()
 
-    return types.void(values, shares, slope, residual), generate
+    return types.void(values, shares, slope, outputs), generate
 
 
 def _push(
@@ -103,40 +87,39 @@ def _push(
     return types.void(values, rates, slope, residual, squares, sums), generate
 
 
-settle: Any = intrinsic(_settle)
-"""settle(values (m, SAMPLES), shares (m,), slope, residual (SAMPLES,)): take Σ_j share_j σ(z_j) from the
-residual."""
+gather: Any = intrinsic(_gather)
+"""gather(values (m, SAMPLES), shares (m,), slope, outputs (SAMPLES,)): add Σ_j share_j σ(z_j) to outputs."""
 push: Any = intrinsic(_push)
 """push(values (m, SAMPLES), rates (m,), slope, residual, squares (SAMPLES,), sums (m, lanes)): add r σ(z_j),
 gathered lane by lane, to the sums; then move z_j by rate_j r σ'(z_j) ‖x‖²."""
 
 
 @njit(cache=True)
-def advance(
-    values: Floats, outer: Floats, squares: Floats, targets: Floats, constants: Floats, steps: int
-) -> int:
+def advance(values: Floats, outer: Floats, problem: Problem, steps: int, losses: Floats) -> int:
     """Make up to `steps` steps of Z and a (m,) in place; return how many stayed finite.
 
-    values (blocks, m, SAMPLES), squares (blocks, SAMPLES): ‖x_i‖², targets (blocks, SAMPLES), padded with
-    samples of zeros; SAMPLES = BLOCK bytes.
+    values (blocks, m, SAMPLES), the problem's inputs (blocks, SAMPLES): ‖x_i‖², targets (blocks, SAMPLES),
+    padded with samples of zeros; SAMPLES = BLOCK bytes. losses: (steps,) for the loss before every step, or
+    empty.
     """
-    slope = constants[SLOPE]
+    constants, slope = problem.constants, problem.constants[SLOPE]
     _, width, samples = values.shape
-    residual = aligned(samples, values)
-    lanes = samples // COLUMNS
+    outputs, rates, lanes = aligned(samples, values), np.empty_like(outer), samples // COLUMNS
     sums = aligned(width * lanes, values).reshape(width, lanes)
     for done in range(steps):
-        sums[:] = constants[ZERO]
-        shares, rates = constants[SCALE] * outer, constants[INNER_RATE] * outer
+        loss, moved = 0.0, constants[ZERO]
+        for j in range(width):
+            rates[j] = constants[INNER_RATE] * outer[j]
         for block in range(len(values)):
-            residual[:] = targets[block]
-            settle(values[block], shares, slope, residual)
-            push(values[block], rates, slope, residual, squares[block], sums)
-        moved = constants[ZERO]
+            loss += _settle(values[block], outer, problem, block, outputs)
+            push(values[block], rates, slope, outputs, problem.inputs[block], sums)
+        if len(losses) > 0:
+            losses[done] = loss
         for j in range(width):
             total = constants[ZERO]
             for lane in range(lanes):
                 total += sums[j, lane]
+                sums[j, lane] = constants[ZERO]
             outer[j] += constants[OUTER_RATE] * total
             moved += outer[j]
         if not np.isfinite(moved):
@@ -145,26 +128,57 @@ def advance(
 
 
 @njit(cache=True)
+def loss_now(values: Floats, outer: Floats, problem: Problem) -> float:
+    """Return the loss of weights and a problem laid out as for `advance`."""
+    outputs, total = aligned(values.shape[2], values), 0.0
+    for block in range(len(values)):
+        total += _settle(values[block], outer, problem, block, outputs)
+    return total
+
+
+@njit(cache=True, **INTERNAL)
+def _settle(values: Floats, outer: Floats, problem: Problem, block: int, outputs: Floats) -> float:
+    """Write r of a block of samples into `outputs`; return the block's loss."""
+    for i in range(len(outputs)):
+        outputs[i] = problem.constants[ZERO]
+    gather(values, outer, problem.constants[SLOPE], outputs)
+    loss: float = settle(outputs, problem.targets[block], problem.constants[SCALE], problem.loss)
+    return loss
+
+
+class LogNeurons(NamedTuple):
+    """Neurons with a log-scale each: z (m, n), outer c (m,), log_scales ℓ (m,)."""
+
+    z: Floats
+    outer: Floats
+    log_scales: Floats
+
+
+@njit(cache=True, error_model="numpy")
 def descend(
-    z: FloatArray,
-    outer: FloatArray,
-    log_scales: FloatArray,
-    targets: FloatArray,
-    inner_rate: float,
-    outer_rate: float,
-    steps: int,
+    neurons: LogNeurons, targets: Floats, rates: tuple[float, float], steps: int, losses: Floats
 ) -> int:
-    """Make up to `steps` steps in place; return how many left everything finite."""
+    """Make up to `steps` steps in place; return how many left everything finite.
+
+    rates: ρ_w and ρ_a. losses: (steps,) for the loss ½ Σ r² before every step, or empty.
+    """
+    z, outer, log_scales = neurons
+    inner_rate, outer_rate = rates
     m, n = z.shape
     residual = np.empty(n)
     for done in range(steps):
-        residual[:] = targets
+        for k in range(n):
+            residual[k] = targets[k]
         for j in range(m):
             weight = np.exp(2.0 * log_scales[j]) * outer[j]
             if weight != 0.0:
                 for k in range(n):
                     if z[j, k] > 0.0:
                         residual[k] -= weight * z[j, k]
+        if len(losses) > 0:
+            losses[done] = 0.0
+            for k in range(n):
+                losses[done] += 0.5 * residual[k] * residual[k]
         for j in range(m):
             pull, push = 0.0, inner_rate * outer[j]
             for k in range(n):
@@ -181,3 +195,9 @@ def descend(
                 for k in range(n):
                     z[j, k] /= size
     return steps
+
+
+def log_loss_now(neurons: LogNeurons, targets: Floats) -> float:
+    """Return ½ Σ r²."""
+    residual = targets - (np.exp(2.0 * neurons.log_scales) * neurons.outer) @ np.maximum(neurons.z, 0.0)
+    return 0.5 * float(residual @ residual)

@@ -1,7 +1,8 @@
-"""A line on the terminal while kernels compile, so that the first use does not look as if it hung.
+"""How kernels compile: options of the compiler, and a line on the terminal, so that the first use does not
+look as if it hung.
 
 Numba compiles a kernel when it is first called and keeps the machine code on disk for the next process. It
-tells listeners when it compiles (only then, not when it reads from disk). One listener serves all kernels.
+calls listeners when it compiles (only then, not when it reads from disk). One listener serves all kernels.
 """
 
 from __future__ import annotations
@@ -17,28 +18,29 @@ from numba.core import event
 
 MESSAGE = "shallowflow: compiling for the first use (once, up to half a minute) …"
 ANNOUNCED = "SHALLOWFLOW_ANNOUNCE"
-"""Environment variable that the command line sets (for its processes, too): say it on any stderr."""
+"""Environment variable that the command line sets (for its processes, too): print it on any stderr."""
 PATIENCE = 0.5
-"""Seconds of compiling without a word."""
-
+"""Seconds of compiling before the message."""
 
 # Options of functions that allocate nothing: they need not count references to arrays, and compile faster.
 LEAN: Any = {"no_cfunc_wrapper": True, "_nrt": False, "error_model": "numpy"}
 # The same for functions that only compiled ones call: without an entry from Python, in half the time.
 INTERNAL: Any = {"no_cpython_wrapper": True, **LEAN}
+# For functions with one caller: compiled as a part of it. (From Python they can be called by themselves.)
+ONCE: Any = {"inline": "always", **LEAN}
 # To a type checker the same as an integer; to Numba one type for all indices, however they are stored.
 Signed: Any = np.int64
 
 
 class CompilationListener(event.Listener):
-    """Says once that our kernels compile: to the log, and on a terminal or for the command line."""
+    """Logs once that our kernels compile, and prints it on a terminal or for the command line."""
 
     def __init__(self) -> None:
         self._since: float | None = None
         self._said = False
 
     def on_start(self, event: Any) -> None:
-        """Note the beginning, or say the line if it was long ago (a kernel compiles what it calls, too)."""
+        """Note the beginning, or print the line if it was long ago (a kernel compiles what it calls, too)."""
         if self._said or not _ours(event):
             return
         now = time.monotonic()
@@ -51,7 +53,7 @@ class CompilationListener(event.Listener):
                 print(MESSAGE, file=sys.stderr, flush=True)
 
     def on_end(self, event: Any) -> None:
-        """Nothing to say at the end."""
+        """Do nothing at the end."""
 
 
 def _ours(event: Any) -> bool:

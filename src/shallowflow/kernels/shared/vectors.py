@@ -21,8 +21,6 @@ _WIDE = "+avx512f" in _FEATURES.split(",")
 BYTES = 64 if _WIDE else 32 if "+avx" in _FEATURES.split(",") else 16
 """Bytes of a register of the machine that Numba compiles for."""
 REGISTERS = 32 if _WIDE or _MACHINE.startswith(("aarch64", "arm64")) else 16
-ZERO, SLOPE, ONE, SCALE, INNER_RATE, OUTER_RATE = range(6)
-"""Places in the constants of a descent."""
 
 
 @njit(cache=True)
@@ -34,13 +32,16 @@ def aligned(count: int, like: Floats) -> Floats:
 
 
 class Lanes:
-    """Instructions on registers full of one type, float32 or float64, put where `builder` stands."""
+    """Instructions on registers full of one type, float32 or float64, put where `builder` stands.
 
-    def __init__(self, context: Any, builder: Any, element: Any) -> None:
+    count: how many numbers a vector has, by default those that fill a register.
+    """
+
+    def __init__(self, context: Any, builder: Any, element: Any, count: int | None = None) -> None:
         single = element == types.float32
         self._context, self._builder = context, builder
         self._bytes = 4 if single else 8
-        self.count = BYTES // self._bytes
+        self.count = count or BYTES // self._bytes
         self.type = ir.VectorType(ir.FloatType() if single else ir.DoubleType(), self.count)
         self._product = cgutils.get_or_insert_function(  # type: ignore[no-untyped-call]
             builder.module,

@@ -1,9 +1,8 @@
-"""How far the neurons of a network are aligned with extremal vectors, [early_alignment] Thm 1.
+"""How far the neurons of a network are aligned, and the few neurons that they then amount to.
 
-The few neurons that a wide network amounts to, once its neurons have aligned.
-
-Neurons with one direction e act as one: Σ_j a_j σ(⟨w_j, x⟩) = (Σ_j a_j‖w_j‖) σ(⟨e, x⟩).
-[early_alignment] App. B counts a trained network in such neurons.
+`neuron_alignment` sets each neuron beside the extremal vector of its cone, [early_alignment] Thm 1. Neurons
+with one direction e act as one, Σ_j a_j σ(⟨w_j, x⟩) = (Σ_j a_j‖w_j‖) σ(⟨e, x⟩); App. B counts a trained
+network in such neurons (`merged_neurons`).
 """
 
 from __future__ import annotations
@@ -14,11 +13,16 @@ import numpy as np
 
 from shallowflow.arrays import Bools, Floats, FrozenArrays, Ints, positive
 from shallowflow.data.dataset import Dataset
-from shallowflow.landscape.early_alignment.balances import check_relu
 from shallowflow.landscape.early_alignment.extremal import KINDS, extremal_vector
 from shallowflow.landscape.early_alignment.pulls import ON, is_extremal, pull
-from shallowflow.landscape.geometry.activity import check_relu_problem
-from shallowflow.landscape.geometry.cones import Signs
+from shallowflow.landscape.geometry.activity import (
+    Resting,
+    Signs,
+    activity,
+    check_relu,
+    check_relu_problem,
+    signs_of,
+)
 from shallowflow.models.loss import Loss
 from shallowflow.models.networks import ReLUNetwork
 
@@ -73,9 +77,7 @@ def neuron_alignment(
     check_relu(network)
     found, tolerance = pull(dataset, loss, network.slope), positive(tolerance, "tolerance")
     lengths = np.linalg.norm(network.inner, axis=1)
-    values = network.preactivations(dataset.inputs)
-    near = np.abs(values) <= tolerance * lengths[:, None] * np.linalg.norm(dataset.inputs, axis=1)
-    signs = np.where(near, 0, np.sign(values)).astype(np.int8)
+    signs = signs_of(network.preactivations(dataset.inputs), np.outer(lengths, found.lengths), tolerance)
     patterns, which = np.unique(signs, axis=0, return_inverse=True)
     shortest = found.minimal_all(patterns)
     states = np.full(len(patterns), NOT_EXTREMAL, np.int8)
@@ -90,6 +92,35 @@ def neuron_alignment(
     sizes = norms * lengths
     cosines = np.divide(np.sign(network.outer) * products, sizes, out=np.zeros_like(sizes), where=sizes > 0)
     return NeuronAlignment(norms, alignments, cosines, states[which.ravel()])
+
+
+def largest_misalignments(
+    first: NeuronAlignment, last: NeuronAlignment, norms: Floats, alpha_0: float, tolerance: float = ON
+) -> tuple[Floats, int]:
+    """Return the largest ‖D‖ − ⟨D, w_j/a_j⟩ at each extremal vector, and the number of neurons elsewhere.
+
+    first, last: the neurons of one network at the start and at τ; norms (v,): ‖D‖ of the extremal vectors.
+    Counted are the neurons of Condition 1 of [early_alignment] Thm 1, ⟨D_j, w_j/a_j⟩ > −√(1 − α₀²) ‖D_j‖ at
+    the start; at a vector are those whose pull at τ is extremal and as long, and does not oppose them (NaN if
+    there are none).
+    """
+    chosen = first.alignments > -np.sqrt(1 - alpha_0**2) * first.norms
+    arrived = chosen & (last.states >= 0) & ~last.opposed(tolerance)
+    errors = np.full(len(norms), np.nan)
+    for v, norm in enumerate(norms):
+        here = arrived & np.isclose(last.norms, norm, rtol=1e-9)
+        if here.any():
+            errors[v] = float(np.max(last.misalignments[here]))
+    return errors, int(np.sum(chosen & (last.states < 0) & (last.norms > 0)))
+
+
+def mean_turn(before: ReLUNetwork, after: ReLUNetwork) -> float:
+    """Return the angle between the mean directions Σ_{a_j > 0} a_j w_j of two networks, in radians."""
+    first, second = (
+        np.where(network.outer > 0, network.outer, 0.0) @ network.inner for network in (before, after)
+    )
+    cosine = first @ second / (np.linalg.norm(first) * np.linalg.norm(second))
+    return float(np.arccos(np.clip(cosine, -1.0, 1.0)))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -108,13 +139,18 @@ class MergedNeurons(FrozenArrays):
 
 
 def merged_neurons(
-    network: ReLUNetwork, dataset: Dataset, *, tolerance: float = 1e-2, share: float = 1e-2
+    network: ReLUNetwork,
+    dataset: Dataset,
+    *,
+    tolerance: float = 1e-2,
+    share: float = 1e-2,
+    resting: Resting | None = None,
 ) -> MergedNeurons:
     """Return the groups of neurons with one direction that make up the network on the data.
 
     Neurons that no data point activates are left out (unless the activation is leaky). tolerance: directions
     this close to that of a group's heaviest neuron belong to it; share: groups whose |weight| is below this
-    share of the heaviest one's are left out.
+    share of the heaviest one's are left out; resting: as for `activity`.
 
     Examples
     --------
@@ -126,7 +162,7 @@ def merged_neurons(
     tolerance, share = positive(tolerance, "tolerance"), positive(share, "share")
     check_relu_problem(network, dataset)
     lengths = np.linalg.norm(network.inner, axis=1)
-    alive = np.any(network.preactivations(dataset.inputs) > 0, axis=1) | (network.slope > 0)
+    alive = np.any(activity(network, dataset.inputs, resting=resting) > 0, axis=1) | (network.slope > 0)
     used = np.flatnonzero(alive & (lengths > 0) & (network.outer != 0))
     sizes = network.scale * network.outer[used] * lengths[used]
     units = network.inner[used] / lengths[used, None]

@@ -28,10 +28,9 @@ import numpy as np
 
 from shallowflow.arrays import Floats, FrozenArrays, positive
 from shallowflow.data.dataset import Dataset
-from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.early_alignment.extremal import steepest
 from shallowflow.landscape.early_alignment.pulls import Pull, pull
-from shallowflow.landscape.geometry.cones import Signs
+from shallowflow.landscape.geometry.activity import Signs, check_relu, signs_of
 from shallowflow.models.loss import Loss
 from shallowflow.models.networks import ReLUNetwork
 
@@ -79,15 +78,18 @@ def balance(network: ReLUNetwork) -> Balance:
     check_relu(network)
     outer, inner = network.outer**2, np.einsum("jd,jd->j", network.inner, network.inner)
     values = outer - inner
-    signs = np.where(np.abs(values) <= ROUNDING * (outer + inner), 0, np.sign(values))
-    return Balance(values, signs.astype(np.int8))
+    return Balance(values, signs_of(values, outer + inner, ROUNDING))
 
 
-def check_relu(network: object, name: str = "network") -> ReLUNetwork:
-    """Return the network if it is a `ReLUNetwork`, the one that [early_alignment] is about."""
-    if not isinstance(network, ReLUNetwork):
-        raise InvalidInputError(f"{name}: must be a ReLUNetwork, got {type(network).__name__}")
-    return network
+def init_scale(network: ReLUNetwork) -> float:
+    """Return λ = √(scale·Σ_j a_j²), the smallest scale of (3) for which (5) holds at this width.
+
+    Examples
+    --------
+    >>> init_scale(ReLUNetwork([[0.1], [0.1]], [0.3, -0.4]))
+    0.5
+    """
+    return float(np.sqrt(network.scale) * np.linalg.norm(network.outer))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -115,7 +117,7 @@ def nature(
 
     tolerance: relative. A gradient this small beside U times the size of the largest neuron vanishes, U =
     Σ_k |∂₁ℓ(0, y_k)| ‖x_k‖; a rate of descent counts above this share of U; a neuron this close to a data
-    hyperplane (in angle) lies on it. A neuron is zero below tolerance² of the largest: a neuron that merely
+    hyperplane (in angle) lies on it. A neuron is zero below tolerance² of the largest: a neuron that just
     started small is none.
 
     Examples

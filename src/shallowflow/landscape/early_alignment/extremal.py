@@ -1,13 +1,4 @@
-"""The alignment flow of one neuron, followed exactly from cone to cone until it ends.
-
-While the network's output is negligible, the direction of a neuron with outer weight of sign s moves on the
-sphere along the great circle towards s·D_u, as long as it stays in A⁻¹(u), [early_alignment] (31) at θ = 0.
-At a data hyperplane the velocities ⟨s·D, x_k⟩ on its two sides decide: it crosses, or it is held (both
-point to the hyperplane) and slides with the minimal-norm D until a gate reaches the end of [γ, 1]. The path
-ends where s·D_u lies in the neuron's own cone, or opposite to it on a ray (extremal vectors), or D_u = 0
-(nothing moves).
-
-Extremal vectors: where the neurons of a small network turn to, [early_alignment] Def. 1.
+"""Extremal vectors: where the neurons of a small network turn to, [early_alignment] Def. 1.
 
 D ∈ 𝔇_u is extremal if D ≠ 0 and A(D) = ±u; it is then D_u, the element of least norm (17), and w* = ±D/‖D‖ in
 A⁻¹(u) is a critical point of G on the sphere. There is at most one per activation cone.
@@ -19,11 +10,16 @@ Near w*, with K the zeros of u and v a unit vector orthogonal to w*, G is exactl
 for small δ ≥ 0, so the signs of φ decide, and where φ(v) = 0 (along the face) the sign of G(w*). φ depends
 on the part of v in span(x_K) only and is linear on every cone of the arrangement of the x_K: its signs at
 the rays of that arrangement tell all. In general position this is the rule by kinks: φ > 0 across k
-if g_k > 0.
+if g_k > 0. Def. 1 leaves the gates of every point free. Where several points share a hyperplane and pull in
+opposite ways, that is more than G knows (their kinks may cancel), and an extremal vector need not be a
+critical point; it is then listed as a "saddle". Assumption 2 excludes such data.
 
-Def. 1 leaves the gates of every point free. Where several points share a hyperplane and pull in opposite
-ways, that is more than G knows (their kinks may cancel), and an extremal vector need not be a critical
-point; it is then listed as a "saddle". Assumption 2 excludes such data.
+Where there are too many cones to list, a search follows neurons to their end (`ascend`). While the output is
+negligible, the direction of a neuron with outer weight of sign s moves along the great circle towards s·D_u,
+as long as it stays in A⁻¹(u), [early_alignment] (31) at θ = 0. At a data hyperplane the velocities ⟨s·D, x_k⟩
+on its two sides decide: it crosses, or it is held (both point to the hyperplane) and slides with the
+minimal-norm D until a gate reaches the end of [γ, 1]. The path ends where s·D_u lies in the neuron's own
+cone, or opposite to it on a ray (extremal vectors), or D_u = 0 (nothing moves).
 """
 
 from __future__ import annotations
@@ -37,8 +33,8 @@ import numpy as np
 from shallowflow.arrays import Floats, FrozenArrays, Seed, count, generator
 from shallowflow.data.dataset import Dataset
 from shallowflow.landscape.early_alignment.pulls import ON, ZERO, Pull, is_extremal, pull
-from shallowflow.landscape.geometry.cones import LIMIT, Cones, Signs, cones, rays_of
-from shallowflow.landscape.geometry.least_squares import Span, span_of
+from shallowflow.landscape.geometry.activity import Signs
+from shallowflow.landscape.geometry.cones import LIMIT, Cones, Span, cones, rays_of, span_of
 from shallowflow.models.loss import Loss
 
 MOST_CONES = 100
@@ -52,9 +48,9 @@ def ascend(found: Pull, direction: Floats, sign: int) -> Signs | None:
     """
     point = direction / np.linalg.norm(direction)
     pattern = found.pattern(point)
-    pulled = found.minimal(pattern)
+    gradient, gates = found.minimal(pattern)
     for _ in range(MOST_CONES * len(found.inputs)):
-        pattern, gradient = _released(found, pattern, *pulled)
+        pattern = _released(found, pattern, gates)
         if not gradient.any():
             return None
         target = sign * gradient / np.linalg.norm(gradient)
@@ -64,17 +60,17 @@ def ascend(found: Pull, direction: Floats, sign: int) -> Signs | None:
         point, hit = _advance(found, point, pattern, target)
         if hit < 0:
             return None
-        pattern, pulled = _passed(found, pattern, hit, sign)
+        pattern, (gradient, gates) = _passed(found, pattern, hit, sign)
     return None
 
 
-def _released(found: Pull, pattern: Signs, gradient: Floats, gates: Floats) -> tuple[Signs, Floats]:
-    """Return the pattern without the hyperplanes whose gate is at the end of [γ, 1], and its gradient."""
+def _released(found: Pull, pattern: Signs, gates: Floats) -> Signs:
+    """Return the pattern without the hyperplanes whose gate is at the end of [γ, 1]."""
     pattern = pattern.copy()
     on = np.flatnonzero(pattern == 0)
     ends = np.where(gates >= 1.0, 1, np.where(gates <= found.slope, -1, 0))
     pattern[on] = np.where(found.inputs[on].any(axis=1), ends, 0)
-    return pattern, gradient
+    return pattern
 
 
 def _advance(found: Pull, point: Floats, pattern: Signs, target: Floats) -> tuple[Floats, int]:
@@ -192,10 +188,8 @@ def lifted(vectors: ExtremalVectors, space: Span) -> ExtremalVectors:
     """Return extremal vectors found in the coordinates of `space` in those of the data."""
     if space.basis is None:
         return vectors
-    moved = (
-        replace(one, direction=space.lifted(one.direction), vector=space.lifted(one.vector))
-        for one in vectors
-    )
+    directions = ((space.lifted(one.direction), space.lifted(one.vector)) for one in vectors)
+    moved = (replace(one, direction=w, vector=d) for one, (w, d) in zip(vectors, directions, strict=True))
     return ExtremalVectors(moved, complete=vectors.complete)
 
 
@@ -221,7 +215,7 @@ def extremal_vector(found: Pull, pattern: Signs, gradient: Floats) -> ExtremalVe
     """Return the extremal vector D_u = `gradient` (d,) of a pattern u (n,) for which `is_extremal` holds."""
     norm = float(np.linalg.norm(gradient))
     sign = 1.0 if np.array_equal(found.pattern(gradient), pattern) else -1.0
-    kind = _kind(rates_across(found, pattern), sign, face_dimension(found.inputs, pattern))
+    kind = _kind(_rates_and_rays(found, pattern)[0], sign, face_dimension(found.inputs, pattern))
     return ExtremalVector(sign * gradient / norm, gradient, pattern.copy(), kind, norm)
 
 
@@ -233,12 +227,8 @@ def face_dimension(inputs: Floats, pattern: Signs) -> int:
     return int(inputs.shape[1] - (np.linalg.matrix_rank(units, tol=ON) if len(units) else 0))
 
 
-def rates_across(found: Pull, pattern: Signs) -> Floats:
-    """Return φ(v) at the rays v of the arrangement of {x_k : u_k = 0}, zero where it is rounding."""
-    return _rates_and_rays(found, pattern)[0]
-
-
 def _rates_and_rays(found: Pull, pattern: Signs) -> tuple[Floats, Floats]:
+    """Return φ(v) at the rays v of the arrangement of {x_k : u_k = 0}, zero where it is rounding, and v."""
     on = pattern == 0
     if not found.inputs[on].any():
         return np.zeros(0), np.zeros((0, found.inputs.shape[1]))

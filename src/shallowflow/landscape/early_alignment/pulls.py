@@ -29,8 +29,8 @@ from numpy.typing import ArrayLike
 from shallowflow.arrays import Bools, Floats, FrozenArrays, positive, unit_interval, vector
 from shallowflow.data.dataset import Dataset
 from shallowflow.errors import InvalidInputError
-from shallowflow.landscape.geometry.cones import LIMIT, Cones, Signs, cones
-from shallowflow.landscape.geometry.least_squares import span_of
+from shallowflow.landscape.geometry.activity import Signs, signs_of
+from shallowflow.landscape.geometry.cones import LIMIT, Cones, cones, span_of
 from shallowflow.landscape.geometry.subgradient import minimal_gates, unbounded_gates
 from shallowflow.models.loss import Loss, SquareLoss
 from shallowflow.models.networks import ReLUNetwork
@@ -62,9 +62,7 @@ class Pull(FrozenArrays):
 
     def pattern(self, direction: Floats, tolerance: float = ON) -> Signs:
         """Return A(w) (n,): zero where |⟨w, x_k⟩| ≤ tolerance·‖w‖‖x_k‖."""
-        values = self.inputs @ direction
-        sizes = self.lengths * np.linalg.norm(direction)
-        return np.where(np.abs(values) <= tolerance * sizes, 0, np.sign(values)).astype(np.int8)
+        return signs_of(self.inputs @ direction, self.lengths * np.linalg.norm(direction), tolerance)
 
     def known(self, pattern: Signs) -> Floats:
         """Return D̃_u = Σ_{u_k ≠ 0} (1 or γ) g_k x_k, (d,)."""
@@ -187,10 +185,14 @@ class AlignmentThreshold:
             return 0.0
         return float(-self.epsilon * np.log(init_scale) / self.d_max) if self.d_max > 0 else np.inf
 
+    def exponent(self, norm: float) -> float:
+        """Return ε‖D‖/D_max, the power of λ by which the misalignment with an extremal vector vanishes."""
+        return self.epsilon * norm / self.d_max
+
     def misalignment(self, init_scale: float, norm: float, *, positive: bool = False) -> float:
         """Return the promised ‖D‖ − ⟨D, w/a⟩ at τ for an extremal vector of norm ‖D‖, at most 2‖D‖."""
         log = self.log_constant_positive if positive else self.log_constant
-        log += self.epsilon * norm / self.d_max * np.log(init_scale)
+        log += self.exponent(norm) * np.log(init_scale)
         return float(np.exp(min(log, np.log(2.0 * norm))))
 
 

@@ -24,11 +24,32 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shallowflow.arrays import Bools, Floats, Ints
+from shallowflow.arrays import Floats, Ints
 from shallowflow.data.dataset import Dataset
 from shallowflow.landscape.early_alignment.pulls import ZERO, Pull
-from shallowflow.landscape.geometry.cones import LIMIT, SAME, Cones, cones
-from shallowflow.landscape.geometry.least_squares import least_squares, span_of
+from shallowflow.landscape.geometry.cones import LIMIT, SAME, Cones, cones, span_of
+
+
+@dataclass(frozen=True, eq=False)
+class LeastSquares:
+    """β* = (XᵀX)⁻¹Xᵀy (d,) and its loss ½·mean (⟨β*, x_k⟩ − y_k)²."""
+
+    coefficients: Floats
+    loss: float
+
+
+def least_squares(dataset: Dataset) -> LeastSquares:
+    """Return the linear least-squares fit (of minimal norm if the inputs do not determine it).
+
+    Examples
+    --------
+    >>> from shallowflow.data.generators import three_points
+    >>> round(least_squares(three_points()).loss, 7)
+    0.0875214
+    """
+    coefficients: Floats = np.linalg.lstsq(dataset.inputs, dataset.targets)[0].astype(np.float64)
+    residual = dataset.inputs @ coefficients - dataset.targets
+    return LeastSquares(coefficients, 0.5 * float(np.mean(residual**2)))
 
 
 @dataclass(frozen=True)
@@ -85,20 +106,15 @@ def spurious_conditions(dataset: Dataset, *, limit: int = LIMIT) -> SpuriousCond
     ((0, 2), True, False, True)
     """
     dataset = span_of(dataset).dataset
-    return spurious_conditions_of(dataset, cones(dataset, limit=limit))
-
-
-def spurious_conditions_of(dataset: Dataset, arrangement: Cones) -> SpuriousConditions:
-    """Return `spurious_conditions`, given all activation cones."""
+    arrangement = cones(dataset, limit=limit)
     inputs, targets = dataset.inputs, dataset.targets
     products = inputs @ inputs.T
     correlation, target = positivity(dataset)
     extreme = _extreme_points(arrangement)
     residuals = (targets - inputs @ least_squares(dataset).coefficients) / dataset.size
     size = float(np.abs(targets) @ np.linalg.norm(inputs, axis=1)) / dataset.size
-    found = Pull(
-        inputs, np.where(np.abs(residuals) * dataset.size <= _rounding(targets), 0.0, residuals), 0.0
-    )
+    rounding = np.abs(residuals) * dataset.size <= ZERO * float(np.max(np.abs(targets)))
+    found = Pull(inputs, np.where(rounding, 0.0, residuals), 0.0)
     mixed = np.flatnonzero(
         np.any(arrangement.patterns > 0, axis=1) & np.any(arrangement.patterns < 0, axis=1)
     )
@@ -122,10 +138,6 @@ def positivity(dataset: Dataset) -> tuple[float, float]:
     return float(np.min(dataset.inputs @ dataset.inputs.T)), float(np.min(dataset.targets))
 
 
-def _rounding(targets: Floats) -> float:
-    return ZERO * float(np.max(np.abs(targets)))
-
-
 def _positive_part(values: list[float], rounding: float) -> float:
     """Return the smallest value, 0 if it is rounding, ∞ if there is none."""
     smallest = min(values, default=np.inf)
@@ -142,24 +154,15 @@ def _inward(found: Pull, arrangement: Cones, mixed: Ints, extreme: Ints) -> floa
     """Return the smallest left side of (1) over mixed cones u and the k ∈ K whose hyperplane they touch."""
     products = found.inputs @ found.inputs.T
     on_rays = np.abs(arrangement.rays @ found.inputs.T) <= SAME * np.linalg.norm(found.inputs, axis=1)
-    values = [
-        float(value)
-        for face in mixed
-        for value in _velocities(found, products, arrangement, on_rays, (int(face), extreme))
-    ]
+    values: list[float] = []
+    for face in mixed:
+        pattern = arrangement.patterns[face].astype(np.float64)
+        members = arrangement.members[arrangement.starts[face] : arrangement.starts[face + 1]]
+        touched = extreme[(pattern[extreme] != 0) & np.any(on_rays[members][:, extreme], axis=0)]
+        weighted = pattern[touched, None] * products[touched] * found.strengths
+        free = np.minimum(weighted[:, pattern == 0], 0.0).sum(axis=1)
+        values += (weighted[:, pattern > 0].sum(axis=1) + free).tolist()
     return _positive_part(values, ZERO * found.scale * float(np.max(np.diag(products), initial=0.0)))
-
-
-def _velocities(
-    found: Pull, products: Floats, arrangement: Cones, on_rays: Bools, place: tuple[int, Ints]
-) -> Floats:
-    face, extreme = place
-    pattern = arrangement.patterns[face].astype(np.float64)
-    members = arrangement.members[arrangement.starts[face] : arrangement.starts[face + 1]]
-    touched = extreme[(pattern[extreme] != 0) & np.any(on_rays[members][:, extreme], axis=0)]
-    weighted = pattern[touched, None] * products[touched] * found.strengths
-    free = np.minimum(weighted[:, pattern == 0], 0.0).sum(axis=1)
-    return np.asarray(weighted[:, pattern > 0].sum(axis=1) + free)
 
 
 def smallest_eta(dataset: Dataset) -> float:

@@ -1,11 +1,84 @@
-"""The border of what is said about ReLU networks on data: a network and a data set that fit each other."""
+"""Which neurons are active on which data points: the one meaning of "active".
+
+A neuron is active on x if ⟨w, x⟩ > 0 (x > b for a knot b), inactive if it is < 0, and *resting* if x lies on
+its hyperplane. Rounded weights do not carry exact zeros: a flow that holds a neuron at ⟨w, x⟩ = 0 leaves a
+product of ±1e-17, whose sign means nothing. So what is within rounding of zero is resting, and so is what a
+flow says that it held. σ'(0) = 0: a resting pair contributes nothing, as an inactive one.
+"""
 
 from __future__ import annotations
 
-from shallowflow.arrays import shown
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from shallowflow.arrays import Floats, Ints, shown
 from shallowflow.data.dataset import checked_dataset
 from shallowflow.errors import InvalidInputError
-from shallowflow.models.networks import LogScaledNetwork, ReLUNetwork
+from shallowflow.models.base import inputs_of
+from shallowflow.models.networks import KnotNetwork, LogScaledNetwork, Network, ReLUNetwork
+
+Signs = NDArray[np.int8]
+Resting = tuple[Ints, Ints]
+"""Pairs known to be resting: neurons (k,) and data points (k,)."""
+
+RESTING = 1e-12
+"""|⟨w, x⟩| ≤ RESTING·‖w‖‖x‖, or |x − b| ≤ RESTING·(|x| + |b|), is rounding."""
+
+
+def activity(network: Network, inputs: ArrayLike, *, resting: Resting | None = None) -> Signs:
+    """Return +1 (active), −1 (inactive) or 0 (resting) for every neuron and every row of inputs, (m, n).
+
+    resting: pairs (neurons, points) that a flow held on their hyperplanes, `trajectory.resting(t)`.
+
+    Examples
+    --------
+    >>> activity(ReLUNetwork([[1.0, -1.0], [3.0, 1.0]], [1.0, 1.0]), [[1.0, 1.0], [0.0, 2.0]])
+    array([[ 0, -1],
+           [ 1,  1]], dtype=int8)
+    """
+    if not isinstance(network, ReLUNetwork | LogScaledNetwork | KnotNetwork):
+        raise InvalidInputError(
+            f"network: must be a ReLUNetwork, LogScaledNetwork or KnotNetwork, got {shown(network)}"
+        )
+    points = inputs_of(inputs, network.dimension)
+    if isinstance(network, KnotNetwork):
+        sizes = np.abs(points[:, 0]) + np.abs(network.knots[:, None])
+    else:
+        sizes = np.linalg.norm(network.inner, axis=1)[:, None] * np.linalg.norm(points, axis=1)
+    found = signs_of(network.preactivations(points), sizes)
+    if resting is not None:
+        found[_checked_pairs(resting, found.shape)] = 0
+    return found
+
+
+def signs_of(values: Floats, sizes: Floats, tolerance: float = RESTING) -> Signs:
+    """Return the signs of the values, 0 where |value| ≤ tolerance·size."""
+    return np.where(np.abs(values) <= tolerance * sizes, 0, np.sign(values)).astype(np.int8)
+
+
+def resting_ends(knots: Floats) -> tuple[Floats, Floats]:
+    """Return the ends of the intervals of inputs on which the knots rest: |x − b| ≤ RESTING·(|x| + |b|)."""
+    ratio = (1.0 + RESTING) / (1.0 - RESTING)
+    ends = knots / ratio, knots * ratio
+    return np.minimum(*ends), np.maximum(*ends)
+
+
+def _checked_pairs(resting: Resting, shape: tuple[int, ...]) -> Resting:
+    neurons, points = (np.asarray(part) for part in resting)
+    whole = all(part.ndim == 1 and np.issubdtype(part.dtype, np.integer) for part in (neurons, points))
+    if not whole or len(neurons) != len(points):
+        raise InvalidInputError("resting: must be (neurons, points), two integer arrays of one length")
+    for part, size in zip((neurons, points), shape, strict=True):
+        if part.size and not 0 <= part.min() <= part.max() < size:
+            raise InvalidInputError(f"resting: indices must be in 0 … {size - 1}, got {shown(part.tolist())}")
+    return neurons, points
+
+
+def check_relu(network: object, name: str = "network") -> ReLUNetwork:
+    """Return the network if it is a `ReLUNetwork`, else refuse it."""
+    if not isinstance(network, ReLUNetwork):
+        raise InvalidInputError(f"{name}: must be a ReLUNetwork, got {type(network).__name__}")
+    return network
 
 
 def check_relu_problem(network: object, dataset: object, *, log_scaled: bool = False) -> None:

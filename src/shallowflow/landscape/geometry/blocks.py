@@ -2,8 +2,9 @@
 
 Sort the n neurons of f(x) = Σ_j c_j relu(x − b_j) by their knots, b_1 ≤ … ≤ b_n. A data point x activates
 neuron j iff x > b_j, so the block U_l = {x : b_l < x ≤ b_{l+1}} holds the points that activate exactly the
-neurons 1, …, l; U_0 = {x ≤ b_1} activates none, and U_n reaches to the right end. On U_l the network is the
-straight line f(x) = f(b_l) + A_l (x − b_l), A_l = c_1 + … + c_l.
+neurons 1, …, l; U_0 = {x ≤ b_1} activates none, and U_n reaches to the right end. (A point within rounding
+of a knot rests on it, see `activity`: it does not activate it.) On U_l the network is the straight line
+f(x) = f(b_l) + A_l (x − b_l), A_l = c_1 + … + c_l.
 
 Everything that the theory says about a stage of training needs the data through the block statistics only.
 They are computed in two passes about the first point of each block, so that neither a far-away origin nor a
@@ -24,6 +25,7 @@ import numpy as np
 from shallowflow.arrays import Bools, Floats, Ints, frozen, shown
 from shallowflow.data.dataset import Dataset
 from shallowflow.errors import InvalidInputError
+from shallowflow.landscape.geometry.activity import resting_ends
 from shallowflow.models.networks import KnotNetwork
 
 
@@ -169,7 +171,7 @@ def blocks(network: KnotNetwork, dataset: Dataset) -> Blocks:
     (array([1, 2, 1]), array([0. , 1.5, 4. ]), array([1, 2]))
     """
     check_univariate(network, dataset)
-    return blocks_of(network.knots, network.outer, sort_data(dataset))
+    return blocks_of(network.knots, network.outer, sort_data(dataset), resting_ends(network.knots)[1])
 
 
 def check_univariate(network: KnotNetwork, dataset: Dataset) -> None:
@@ -202,11 +204,14 @@ def sort_data(dataset: Dataset) -> SortedData:
     return SortedData(order, dataset.inputs[order, 0], dataset.targets[order])
 
 
-def blocks_of(knots: Floats, outer: Floats, data: SortedData) -> Blocks:
-    """Return the blocks of (possibly no) knots."""
+def blocks_of(knots: Floats, outer: Floats, data: SortedData, ends: Floats | None = None) -> Blocks:
+    """Return the blocks of (possibly no) knots; ends: inputs up to these do not activate the knots.
+
+    By default the knots themselves.
+    """
     order = np.argsort(knots, kind="stable")
     data_order, inputs, targets = data
-    inner = np.searchsorted(inputs, knots[order], side="right")
+    inner = np.searchsorted(inputs, (knots if ends is None else ends)[order], side="right")
     borders = np.concatenate([[0], inner, [len(inputs)]]).astype(np.int64)
     statistics = _statistics(inputs, targets, borders)
     return Blocks(order, knots[order], outer[order], data_order, inputs, targets, borders, *statistics)

@@ -10,7 +10,7 @@ import numpy as np
 from shallowflow.arrays import Bools, Floats, FrozenArrays, Ints, count, matrix, shown, vector
 from shallowflow.data.dataset import Dataset, checked_dataset
 from shallowflow.errors import InvalidInputError
-from shallowflow.landscape.geometry.activity import check_relu_problem
+from shallowflow.landscape.geometry.activity import Signs, activity, check_relu_problem
 from shallowflow.models.networks import LogScaledNetwork, ReLUNetwork
 
 EXACT_UP_TO = 512
@@ -82,7 +82,7 @@ def neuron_signs(network: ReLUNetwork | LogScaledNetwork) -> Floats:
 
 
 def mask_matrix(network: ReLUNetwork | LogScaledNetwork, dataset: Dataset) -> Bools:
-    """Return the mask of [incremental] Assumption 4: (n, m), whether ⟨w_j, x_k⟩ > 0 and a_j y_k > 0.
+    """Return the mask of [incremental] Assumption 4, (n, m): j is active on x_k, and a_j y_k > 0.
 
     Row k says which neurons can fit point k; column j which points neuron j can fit.
 
@@ -94,7 +94,7 @@ def mask_matrix(network: ReLUNetwork | LogScaledNetwork, dataset: Dataset) -> Bo
            [ True, False]])
     """
     check_relu_problem(network, dataset, log_scaled=True)
-    return mask_of(network.preactivations(dataset.inputs), neuron_signs(network), dataset.targets)
+    return mask_of(activity(network, dataset.inputs), neuron_signs(network), dataset.targets)
 
 
 def checked_mask(mask: object, targets: object) -> Floats:
@@ -117,8 +117,8 @@ def never_fitted(points: Ints) -> str:
     )
 
 
-def mask_of(preactivations: Floats, signs: Floats, targets: Floats) -> Bools:
-    """Return the mask (n, m) from preactivations (m, n): for data too large to hold their inputs.
+def mask_of(preactivations: Floats | Signs, signs: Floats, targets: Floats) -> Bools:
+    """Return the mask (n, m) from preactivations or `activity` (m, n): for inputs too large to hold.
 
     On the standard basis the preactivations are the inner weights themselves.
     """
@@ -131,7 +131,7 @@ class MaskReport(FrozenArrays):
     """[incremental] Assumption 4 (i) for data and network at hand.
 
     lonely_points: rows of zeros, points that no neuron can ever fit; idle_neurons: columns of zeros, neurons
-    that stay small for ever; twins: (pairs, 2) neurons with equal columns (each with the first of its kind),
+    that never grow; twins: (pairs, 2) neurons with equal columns (each with the first of its kind),
     which act as one; failure_bound: the probability, over the directions and signs of Assumption 3, that
     (i) fails for these labels and this width, at most.
     """

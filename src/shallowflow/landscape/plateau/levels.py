@@ -13,7 +13,8 @@ dL/dt = −‖Mᵀz‖² for the matrix M of (A.2), whose extreme singular value
 
 This is what Appendix A proves. Theorem 3.1 prints exp(−∫r) without the 2: its upper bound is true but weak;
 its lower bound is false (one neuron and one data point have r_min = r_max and decay exactly like exp(−2∫r)).
-All of it is written for the loss ½Σ of (2.1); with ½·mean the level and the rates carry the factor 1/m.
+All of it is written for the loss ½Σ of (2.1). `plateau_level`, `rate_bounds` and `exit_condition` take ½·mean
+by default, as everything here does: levels and rates then carry the factor 1/m.
 """
 
 from __future__ import annotations
@@ -29,26 +30,32 @@ from shallowflow.landscape.geometry.blocks import Blocks, blocks
 from shallowflow.models.loss import SquareLoss
 from shallowflow.models.networks import KnotNetwork
 
-SUM = SquareLoss("sum")
 
-
-def plateau_level(network: KnotNetwork, dataset: Dataset, loss: SquareLoss = SUM) -> float:
+def plateau_level(network: KnotNetwork, dataset: Dataset, loss: SquareLoss | None = None) -> float:
     """Return Q₀ = ½‖Π_{V⊥} Loss‖², the level that the loss tends to while the pattern lasts, Thm 3.1.
+
+    loss: ½·mean of squares by default; `SquareLoss("sum")` for the units of the paper.
 
     Examples
     --------
     >>> data = Dataset([[0.0], [1.0], [2.0], [3.0]], [2.0, 0.0, 1.0, 5.0])
-    >>> round(plateau_level(KnotNetwork([0.5], [1.0]), data), 6)  # ½·2² left of the knot, ½·1.5 right of it
-    2.75
+    >>> network = KnotNetwork([0.5], [1.0])  # ½·2² left of the knot, ½·1.5 right of it
+    >>> round(plateau_level(network, data), 6), round(plateau_level(network, data, SquareLoss("sum")), 6)
+    (0.6875, 2.75)
     """
     return level_of(blocks(network, dataset), loss)
 
 
-def level_of(found: Blocks, loss: SquareLoss = SUM) -> float:
+def level_of(found: Blocks, loss: SquareLoss | None = None) -> float:
     """Return Q₀ of given blocks."""
     silent = found.targets[: found.borders[1]]
     squares = float(silent @ silent) + float(found.residual_squares[1:].sum())
-    return 0.5 * loss.weight(len(found.targets)) * squares
+    return 0.5 * _weight(loss, found) * squares
+
+
+def _weight(loss: SquareLoss | None, found: Blocks) -> float:
+    """Return the factor of ½Σ: 1/m by default."""
+    return (SquareLoss() if loss is None else loss).weight(len(found.targets))
 
 
 def projected_residual(network: KnotNetwork, dataset: Dataset) -> Floats:
@@ -110,11 +117,11 @@ class RateBounds:
     rank: int
 
 
-def rate_bounds(network: KnotNetwork, dataset: Dataset, loss: SquareLoss = SUM) -> RateBounds:
+def rate_bounds(network: KnotNetwork, dataset: Dataset, loss: SquareLoss | None = None) -> RateBounds:
     """Return the extreme rates r_min, r_max of a stage, exactly in O(n³), and the bounds of Lemma A.2.
 
-    With P the non-empty blocks l ≥ 1, p their number, N the live neurons, and D² the non-zero numbers among
-    u_l and u_l σ_l², l ∈ P:
+    loss: as in `plateau_level`. For ½Σ, with P the non-empty blocks l ≥ 1, p their number, N the live
+    neurons, and D² the non-zero numbers among u_l and u_l σ_l², l ∈ P:
 
         r_min ≥ min D² / (4 (1 + (1 + 4 d² p²)/min_{l∈P} c_l²)),   d = max μ_l − min b_l over P,
         r_max ≤ max D² (1 + max_{j∈N} c_j² + d²) p N,              d = max μ_l − min_{j∈N} b_j.
@@ -128,11 +135,11 @@ def rate_bounds(network: KnotNetwork, dataset: Dataset, loss: SquareLoss = SUM) 
     return rates_of(blocks(network, dataset), loss)
 
 
-def rates_of(found: Blocks, loss: SquareLoss = SUM) -> RateBounds:
+def rates_of(found: Blocks, loss: SquareLoss | None = None) -> RateBounds:
     """Return the rates of given blocks."""
     if found.rank == 0:
         return RateBounds(0.0, 0.0, 0.0, 0.0, 0)
-    weight = loss.weight(len(found.targets))
+    weight = _weight(loss, found)
     r_min, r_max = extreme_rates(found)
     lower, upper = _lemma_a2(found)
     return RateBounds(weight * r_min, weight * r_max, weight * lower, weight * upper, found.rank)
@@ -201,7 +208,7 @@ class ExitCondition:
 
 
 def exit_condition(
-    network: KnotNetwork, after: KnotNetwork, dataset: Dataset, loss: SquareLoss = SUM
+    network: KnotNetwork, after: KnotNetwork, dataset: Dataset, loss: SquareLoss | None = None
 ) -> ExitCondition:
     """Return Thm 3.2's condition for leaving the stage of `network` into the stage of `after`.
 
@@ -219,7 +226,7 @@ def exit_condition(
     return exit_of(blocks(network, dataset), blocks(after, dataset), loss)
 
 
-def exit_of(before: Blocks, then: Blocks, loss: SquareLoss = SUM) -> ExitCondition:
+def exit_of(before: Blocks, then: Blocks, loss: SquareLoss | None = None) -> ExitCondition:
     """Return Thm 3.2's condition for two stages of the same network on the same data."""
     shifts = then.borders - before.borders
     changed = np.flatnonzero(shifts)

@@ -1,4 +1,4 @@
-"""Stationary points of the flow: the system (3.4), its regression lines, and when a network is trapped.
+"""Stationary points of the flow: the system (3.4), its regression lines, traps, networks built to be at rest.
 
 [plateau] Lemma 3.4: (b, c) is stationary iff on every block f(μ_l) = ȳ_l (where u_l > 0, c_l ≠ 0) and
 c_1 + … + c_l = the slope of the block's regression line (where u_l > 1).
@@ -8,8 +8,6 @@ the mean of U_l free, but f(μ_l) ≠ ȳ_l moves c_l) nor necessary (one neuron 
 the data (1, 2), (2, −1), whose regression line is not flat). The proof sets such neurons aside; carried
 through, that gives what is computed here: without the neurons of c_j = 0 the blocks merge; (3.4) must hold on
 the merged blocks, and every idle neuron needs ċ_j = −Σ_k Loss_k relu(x_k − b_j) = 0 of its own.
-
-Networks by construction: a stationary point for any partition of the data, and the reduction to knots.
 """
 
 from __future__ import annotations
@@ -24,6 +22,7 @@ from numpy.typing import ArrayLike
 from shallowflow.arrays import Floats, Ints, frozen, increasing, numbers, same_length, vector
 from shallowflow.data.dataset import Dataset
 from shallowflow.errors import InvalidInputError
+from shallowflow.landscape.geometry.activity import resting_ends
 from shallowflow.landscape.geometry.blocks import (
     Blocks,
     blocks,
@@ -86,36 +85,30 @@ def stationarity(network: KnotNetwork, dataset: Dataset) -> Stationarity:
     """
     check_univariate(network, dataset)
     busy = network.outer != 0
-    found = blocks_of(network.knots[busy], network.outer[busy], sort_data(dataset))
+    knots = network.knots[busy]
+    found = blocks_of(knots, network.outer[busy], sort_data(dataset), resting_ends(knots)[1])
     above = np.arange(len(found.counts)) > 0
+    sums, moments, sizes = _pulls(network.knots, found)
+    idle = ~busy & (sizes > 0)
     return Stationarity(
         found,
         frozen(np.where(above, found.mean_residuals, 0.0)),
         frozen(np.where(above, found.slope_residuals, 0.0)),
-        frozen(_idle_defects(network.knots[~busy], found)),
-        _gradient_norm(network, found),
+        frozen(moments[idle] / sizes[idle]),
+        float(np.hypot(np.linalg.norm(network.outer * sums), np.linalg.norm(moments))),
     )
 
 
 def _pulls(knots: Floats, found: Blocks) -> tuple[Floats, Floats, Ints]:
-    """Return Σ Loss_k and Σ Loss_k (x_k − b) over x_k > b, and how many these are, for each knot b."""
+    """Return Σ Loss_k and Σ Loss_k (x_k − b) over x_k > b, and how many these are, for each knot b.
+
+    −c times the first and the second are the gradient of ½Σ in (b, c).
+    """
     x = found.inputs
-    first = np.searchsorted(x, knots, side="right")
+    first = np.searchsorted(x, resting_ends(knots)[1], side="right")
     sums = np.append(np.cumsum(found.residuals[::-1])[::-1], 0.0)
     moments = np.append(np.cumsum((found.residuals * (x - x[-1]))[::-1])[::-1], 0.0)
     return sums[first], moments[first] + (x[-1] - knots) * sums[first], len(x) - first
-
-
-def _idle_defects(knots: Floats, found: Blocks) -> Floats:
-    """Return the mean of Loss_k relu(x_k − b) over x_k > b for each knot b that sees data."""
-    _, totals, sizes = _pulls(knots, found)
-    return np.asarray(totals[sizes > 0] / sizes[sizes > 0])
-
-
-def _gradient_norm(network: KnotNetwork, found: Blocks) -> float:
-    """Return ‖∇L‖ of the loss ½Σ, in O((n + m) log(n + m))."""
-    sums, moments, _ = _pulls(network.knots, found)
-    return float(np.hypot(np.linalg.norm(network.outer * sums), np.linalg.norm(moments)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,7 +157,7 @@ def regression_lines(network: KnotNetwork, dataset: Dataset) -> RegressionLines:
 
 @dataclass(frozen=True)
 class Trap:
-    """Whether a network provably stays in its stage for ever: radius < gap.
+    """Whether a network provably never leaves its stage: radius < gap.
 
     radius: no parameter moves further than this, in the Euclidean norm of all of them, if the pattern
     stays (∞: no bound); gap: the distance from a live knot to the nearest data point.
@@ -182,7 +175,7 @@ class Trap:
 def trap(network: KnotNetwork, dataset: Dataset) -> Trap:
     """Return a bound on all future movement of the flow, which can prove that a stage is the last one.
 
-    This makes the hypothesis of [plateau] Thm 3.3, a pattern constant for ever, checkable at one network; it
+    This makes the hypothesis of [plateau] Thm 3.3, a pattern that never changes, checkable at one network; it
     is ours. As long as the pattern lasts, d‖z‖/dt ≤ −s‖θ̇‖ with s the rank(V)-th singular value of M, so the
     path from here is no longer than ‖z‖/s. M depends on θ = (b, c) linearly through D_u L [D_c, −D_b]; within
     a distance ρ, s falls by at most κρ, κ = ‖D_u L‖. So a radius with ‖z‖ ≤ ρ (s − κρ) is never left:
@@ -190,7 +183,9 @@ def trap(network: KnotNetwork, dataset: Dataset) -> Trap:
     and the parameters converge. Holds for ½Σ and ½·mean alike (time is rescaled, the path is not).
     """
     found = blocks(network, dataset)
-    gap = _gap(found)
+    knots, first = found.knots[: found.live], found.borders[1:-1][: found.live]
+    left = np.where(first > 0, knots - found.inputs[np.maximum(first - 1, 0)], np.inf)
+    gap = float(np.min(np.minimum(left, found.inputs[first] - knots), initial=np.inf))
     size = float(np.linalg.norm(found.coordinates))
     if size == 0 or found.rank == 0:
         return Trap(0.0, gap)
@@ -201,14 +196,6 @@ def trap(network: KnotNetwork, dataset: Dataset) -> Trap:
     room = smallest**2 - 4.0 * kappa * size
     radius = 2.0 * size / (smallest + np.sqrt(room)) if room >= 0 else np.inf
     return Trap(float(radius), gap)
-
-
-def _gap(found: Blocks) -> float:
-    """Return the distance from the live knots to the nearest data point, ∞ without live knots."""
-    knots, first = found.knots[: found.live], found.borders[1:-1][: found.live]
-    right = found.inputs[first] - knots
-    left = np.where(first > 0, knots - found.inputs[np.maximum(first - 1, 0)], np.inf)
-    return float(np.min(np.minimum(left, right), initial=np.inf))
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,8 @@
-"""Exact loss, gradient and best weights of a `StepNetwork` against a piecewise constant target on [0, 1].
+"""Exact losses ½∫(f − f*)² over [0, 1]^d for the networks and targets of [two_timescale], and more for steps.
 
-L(a, u) = ½∫(f − f*)² [two_timescale] §2; H_η(u) and b_η(u) are those of its App. A, a = (offset, outer) with
-neurons in the order of the network. The arithmetic is in `kernels.steps.activation`.
-
-L = ½∫(f − f*)² over [0, 1]^d, exactly, for the networks and targets of [two_timescale].
+For a `StepNetwork` and a piecewise constant target also the gradient, H_η(u) and b_η(u) of App. A, and the
+best weights; a = (offset, outer), neurons in the order of the network. The arithmetic is in
+`kernels.steps.activation`.
 """
 
 from __future__ import annotations
@@ -41,6 +40,11 @@ class _Sorted:
     order: Ints
     u: Floats
     a: Floats
+
+    @property
+    def rows(self) -> Ints:
+        """Where the entries of a belong in the network's own order, (m + 1,)."""
+        return np.concatenate([[0], self.order + 1]).astype(np.int64)
 
 
 def _sorted(network: StepNetwork) -> _Sorted:
@@ -93,20 +97,25 @@ def feature_gram(network: StepNetwork) -> Floats:
     from shallowflow.kernels.steps.activation import gram
 
     parts = _sorted(_step_network(network))
-    rows = np.concatenate([[0], parts.order + 1]).astype(np.int64)
     H = np.empty((network.width + 1, network.width + 1))
-    H[np.ix_(rows, rows)] = gram(parts.u, network.sharpness)
+    H[np.ix_(parts.rows, parts.rows)] = gram(parts.u, network.sharpness)
     return H
 
 
 def feature_moments(network: StepNetwork, target: PiecewiseConstant) -> Floats:
     """Return b_η(u)_j = ∫f*(x)σ_η(x − u_j) over [0, 1], (m + 1,), the constant feature first."""
     check_steps(network, target)
+    parts, ordered = _moments(network, target)
+    moments = np.empty(network.width + 1)
+    moments[parts.rows] = ordered
+    return moments
+
+
+def _moments(network: StepNetwork, target: PiecewiseConstant) -> tuple[_Sorted, Floats]:
+    """Return the sorted arrays, and b_η(u) (m + 1,) in their order: minus the gradient in a at a = 0."""
     silent = network.moved({"outer": np.zeros(network.width), "offset": np.asarray(0.0)})
     parts, _, grad_a, _ = swept(silent, target)
-    moments = np.empty(network.width + 1)
-    moments[np.concatenate([[0], parts.order + 1]).astype(np.int64)] = -grad_a
-    return moments
+    return parts, -grad_a
 
 
 def best_outer(network: StepNetwork, target: PiecewiseConstant) -> StepNetwork:
@@ -123,16 +132,14 @@ def best_outer(network: StepNetwork, target: PiecewiseConstant) -> StepNetwork:
     from shallowflow.kernels.steps.activation import best_plateaus
 
     check_steps(network, target)
-    silent = network.moved({"outer": np.zeros(network.width), "offset": np.asarray(0.0)})
-    parts, _, grad_a, _ = swept(silent, target)
+    parts, moments = _moments(network, target)
     gaps, plateaus = np.diff(parts.u), np.empty(network.width + 1)
     apart = bool(np.all(gaps >= network.sharpness) and np.all(gaps > 0))
     outer = np.empty(network.width)
-    if apart and best_plateaus(parts.u, network.sharpness, -grad_a, plateaus):
+    if apart and best_plateaus(parts.u, network.sharpness, moments, plateaus):
         outer[parts.order], offset = np.diff(plateaus), float(plateaus[0])
     else:
-        gram, moments = feature_gram(network), feature_moments(network, target)
-        a: Floats = np.linalg.lstsq(gram, moments)[0].astype(np.float64)
+        a = np.linalg.lstsq(feature_gram(network), feature_moments(network, target))[0].astype(np.float64)
         outer, offset = a[1:], float(a[0])
     return network.moved({"outer": outer, "offset": np.asarray(offset)})
 
@@ -151,7 +158,6 @@ def well_separated(network: StepNetwork) -> bool:
 
 
 Target = PiecewiseConstant | PiecewiseAffine | Additive
-GAUSS = np.polynomial.legendre.leggauss(2)
 
 
 def population_loss(network: Network, target: Target) -> float:
@@ -200,7 +206,7 @@ def _knot_loss(network: KnotNetwork, target: PiecewiseAffine) -> float:
     edges = np.unique(np.concatenate([[0.0, 1.0], inside[(inside > 0) & (inside < 1)]]))
     middle, half = 0.5 * (edges[1:] + edges[:-1]), 0.5 * np.diff(edges)
     total = 0.0
-    for node, weight in zip(*GAUSS, strict=True):
+    for node in (-(3**-0.5), 3**-0.5):
         x: Floats = middle + node * half
-        total += float(np.sum(weight * half * (network(x) - target(x)) ** 2))
+        total += float(np.sum(half * (network(x) - target(x)) ** 2))
     return 0.5 * total

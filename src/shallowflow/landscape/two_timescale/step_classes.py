@@ -1,10 +1,9 @@
-"""The class of a piecewise constant target, and how good positions are: [two_timescale] Defs. 1 and 2.
+"""Classes of piecewise constant targets, how good positions are, and a start that fails: [two_timescale].
 
-All neurons on the last of three pieces: what the two-timescale limit does, [two_timescale] App. D.1.
-
-Pieces of lengths ℓ₁, ℓ₂, ℓ₃ and values f₁, f₂, f₃; jumps s₁ = f₂ − f₁ at v₁ and s₂ = f₃ − f₂ at v₂. All
-positions lie right of v₂, u the leftmost. With η = 0 plateaus are means of f*: c_0 over (0, u), all others
-are f₃. So no other neuron moves, and
+Defs. 1 and 2: `step_class`, `goodness`. App. D.1: all neurons start on the last of three pieces
+(`fate_of_last_piece`). Pieces of lengths ℓ₁, ℓ₂, ℓ₃ and values f₁, f₂, f₃; jumps s₁ = f₂ − f₁ at v₁ and
+s₂ = f₃ − f₂ at v₂. All positions lie right of v₂, u the leftmost. With η = 0 plateaus are means of f*: c_0
+over (0, u), all others are f₃. So no other neuron moves, and
 
     du/dτ = −½[(f*(u) − c_0)² − (f*(u) − c_1)²] = −½(f₃ − c_0)².
 
@@ -29,7 +28,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shallowflow.arrays import Floats, non_negative, positive, shown
+from shallowflow.arrays import Bools, Floats, non_negative, positive, shown
 from shallowflow.data.targets import PiecewiseConstant
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.two_timescale.population import check_steps, separation
@@ -117,6 +116,15 @@ def goodness(network: StepNetwork, target: PiecewiseConstant) -> Goodness:
     fewest = fewest_per_piece(network.positions, target)
     lopsided = [_asymmetry(network.positions, float(v)) for v in target.breakpoints]
     return Goodness(fewest, separation(network), min(lopsided, default=np.inf))
+
+
+def beside_jumps(positions: Floats, target: PiecewiseConstant) -> Bools:
+    """Return which neurons (m,) are the nearest to a jump of the target from the left or from the right."""
+    order = np.argsort(positions)
+    right = np.searchsorted(positions[order], target.breakpoints)
+    beside = np.zeros(len(positions), dtype=np.bool_)
+    beside[order[np.clip(np.concatenate([right - 1, right]), 0, len(positions) - 1)]] = True
+    return beside
 
 
 def fewest_per_piece(positions: Floats, target: PiecewiseConstant) -> int:

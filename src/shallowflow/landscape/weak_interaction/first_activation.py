@@ -8,7 +8,8 @@ weights with fair signs all events are independent given k, the number of positi
 for n₊ positive and n₋ negative labels; with fair label signs, P(𝓘) = E_k[(1 − (2^{−k} + 2^{−(m−k)})/2)^n].
 Correlated inputs share neurons, hence `sampled_probability`. The union bound 1 − n(3/4)^m ≤ P(𝓘) holds for
 any inputs and gives Lemma 5's first rule m ≥ 4 ln(n/ε). Its second rule, that m ≤ 3 ln(n/ε) − 2 makes
-P(𝓘) ≤ 1 − ε, has a proof that fails: (14) uses (ε/n)^{3 ln 2} ≥ ε/n, but 3 ln 2 > 1.
+P(𝓘) ≤ 1 − ε, is false: (14) uses (ε/n)^{3 ln 2} ≥ ε/n, but 3 ln 2 > 1. For n = 1000 labels of one sign,
+ε = 0.6 and m = 20, P(𝓘) = 0.404.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numpy as np
 
 from shallowflow.arrays import Bools, Floats, Seed, count, generator, probability
 from shallowflow.data.dataset import Dataset, checked_dataset
-from shallowflow.landscape.geometry.activity import check_relu_problem
+from shallowflow.landscape.geometry.activity import Resting, activity, check_relu_problem
 from shallowflow.landscape.weak_interaction.interactions import checked_speed
 from shallowflow.models.networks import ReLUNetwork
 
@@ -25,10 +26,10 @@ BATCH = 200
 """Networks drawn at once by `sampled_probability`."""
 
 
-def correctly_activated(network: ReLUNetwork, dataset: Dataset) -> Bools:
+def correctly_activated(network: ReLUNetwork, dataset: Dataset, *, resting: Resting | None = None) -> Bools:
     """Return for every sample whether some neuron is active on it and has the sign of its label."""
     check_relu_problem(network, dataset)
-    active = network.preactivations(dataset.inputs) > 0
+    active = activity(network, dataset.inputs, resting=resting) > 0
     agrees = network.outer[:, None] * dataset.targets > 0
     return np.asarray(np.any(active & agrees, axis=0))
 
@@ -48,7 +49,7 @@ def activation_probability(width: int, positive_labels: int, negative_labels: in
     with np.errstate(divide="ignore"):
         hit, other = np.log1p(-(2.0**-k)), np.log1p(-(2.0 ** -(width - k)))
     exponent = (plus * hit if plus else 0.0) + (minus * other if minus else 0.0)
-    return float(np.exp(_binomial(width)) @ np.exp(exponent * np.ones(width + 1)))
+    return _mean_over_signs(exponent * np.ones(width + 1))
 
 
 def fair_activation_probability(width: int, size: int) -> float:
@@ -57,7 +58,7 @@ def fair_activation_probability(width: int, size: int) -> float:
     k = np.arange(width + 1.0)
     miss = (2.0**-k + 2.0 ** -(width - k)) / 2
     with np.errstate(divide="ignore"):
-        return float(np.exp(_binomial(width)) @ np.exp(size * np.log1p(-miss)))
+        return _mean_over_signs(size * np.log1p(-miss))
 
 
 def sampled_probability(
@@ -88,12 +89,14 @@ def sufficient_width(size: int, epsilon: float = 0.05) -> int:
 
 
 def lemma_5_widths(size: int, epsilon: float = 0.05) -> tuple[float, float]:
-    """Return Lemma 5's interval [3 ln(n/ε) − 2, 4 ln(n/ε)] of widths at which P(𝓘) = 1 − ε."""
+    """Return [3 ln(n/ε) − 2, 4 ln(n/ε)], the widths between which P(𝓘) = 1 − ε lies by Lemma 5."""
     logarithm = float(np.log(count(size, "size") / probability(epsilon, "epsilon")))
     return 3 * logarithm - 2, 4 * logarithm
 
 
-def extinction_time(network: ReLUNetwork, dataset: Dataset, *, speed: float | None = None) -> float:
+def extinction_time(
+    network: ReLUNetwork, dataset: Dataset, *, speed: float | None = None, resting: Resting | None = None
+) -> float:
     """Return the time by which wrongly active neurons are off, [weak_interaction] Lemma 7, corrected.
 
     For orthogonal inputs and while |h(x_i)| ≤ |y_i|/2: ⟨w_j, x_i⟩ of a neuron with a_j y_i < 0 falls at least
@@ -107,7 +110,8 @@ def extinction_time(network: ReLUNetwork, dataset: Dataset, *, speed: float | No
     check_relu_problem(network, dataset)
     pace = network.scale * checked_speed(network, speed)
     z = network.preactivations(dataset.inputs)
-    wrong = (z > 0) & (network.outer[:, None] * dataset.targets < 0)
+    active = activity(network, dataset.inputs, resting=resting) > 0
+    wrong = active & (network.outer[:, None] * dataset.targets < 0)
     if not wrong.any():
         return 0.0
     excess = network.outer**2 - np.einsum("jd,jd->j", network.inner, network.inner)
@@ -118,10 +122,11 @@ def extinction_time(network: ReLUNetwork, dataset: Dataset, *, speed: float | No
     return float(2 * dataset.size / pace * np.max(z[wrong] / fall[wrong]))
 
 
-def _binomial(width: int) -> Floats:
-    """Return ln P(k) for k = 0, …, width of Bin(width, ½)."""
+def _mean_over_signs(logarithms: Floats) -> float:
+    """Return E_k[exp(logarithms_k)], k ~ Bin(m, ½), of (m + 1,) logarithms of probabilities."""
     from scipy.special import gammaln
 
+    width = len(logarithms) - 1
     k = np.arange(width + 1.0)
-    logs: Floats = gammaln(width + 1) - gammaln(k + 1) - gammaln(width - k + 1) - width * np.log(2)
-    return logs
+    weights = gammaln(width + 1) - gammaln(k + 1) - gammaln(width - k + 1) - width * np.log(2)
+    return min(1.0, float(np.exp(weights) @ np.exp(logarithms)))

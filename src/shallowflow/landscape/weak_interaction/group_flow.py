@@ -36,7 +36,7 @@ from numpy.typing import ArrayLike
 from shallowflow.arrays import Floats, FrozenArrays, numbers, positive, probability, vector
 from shallowflow.data.dataset import Dataset
 from shallowflow.errors import InvalidInputError
-from shallowflow.landscape.geometry.activity import check_relu_problem
+from shallowflow.landscape.geometry.activity import activity, check_relu_problem
 from shallowflow.landscape.geometry.orthonormal import check_orthonormal
 from shallowflow.models.networks import ReLUNetwork
 
@@ -218,8 +218,8 @@ def group_flow(network: ReLUNetwork, dataset: Dataset) -> GroupFlow:
     check_relu_problem(network, dataset)
     width, size = network.width, dataset.size
     check_orthonormal(dataset, "group_flow")
-    z = np.maximum(network.preactivations(dataset.inputs), 0.0)
-    active = z > 0
+    active = activity(network, dataset.inputs) > 0
+    z = np.where(active, network.preactivations(dataset.inputs), 0.0)
     if np.any(active.sum(axis=0) != 1) or np.any(active.sum(axis=1) != size // width) or size % width:
         raise InvalidInputError(
             "network: every sample must be active for one neuron, and every neuron for size/width samples, "

@@ -1,8 +1,8 @@
-"""How much the inputs of a data set interact: ν = ‖XᵀX − D_X‖, and Assumption 2 of [weak_interaction].
+"""How much the inputs of a data set interact, and the curvature μ that follows, [weak_interaction].
 
-Assumption 2 (4): ν < C_x^−² C_y^− / (√n C_y^+), with C_x^∓ the smallest and largest ‖x_i‖, C_y^∓ of |y_i|.
-Two antipodal inputs are never active together (slope 0), so that their inner product may be left out of ν:
-the variant of App. C.2, by which 2d points in dimension d do not interact.
+Assumption 2 (4): ν = ‖XᵀX − D_X‖ < C_x^−² C_y^− / (√n C_y^+), with C_x^∓ the smallest and largest ‖x_i‖,
+C_y^∓ of |y_i|. Two antipodal inputs are never active together (slope 0), so that their inner product may be
+left out of ν: the variant of App. C.2, by which 2d points in dimension d do not interact.
 
 `gaussian_dimension` gives Lemma 3's C a number for Gaussian inputs x ~ N(0, λ²/d·I). With probability
 1 − ε all singular values of √d X/λ lie within √n + √(2 ln(2/ε)) of √d, so that u = ‖XᵀX/λ² − I‖ ≤ 2δ + δ²,
@@ -10,29 +10,38 @@ the variant of App. C.2, by which 2d points in dimension d do not interact.
 Assumption 2 follows from u ≤ C_y^−/(C_y^− + 2√n C_y^+). (The print of (37) has no 2 and λ for λ², that of
 (38) has the label ratio upside down.)
 
-The local Polyak–Łojasiewicz curvature μ = −L'/L of a `ReLUNetwork` with the loss ½·mean of squares.
-
-Along dθ/dt = −speed·∇L, μ = speed·‖∇L‖²/L and L(t) = L(0) exp(−t⟨μ⟩). [weak_interaction] takes the output
-factor 1/m and speed = m. For any factor s and any speed v, and with ν = ‖XᵀX − D_X‖, Lemma 6 reads
+The local Polyak–Łojasiewicz curvature is μ = −L'/L for the loss ½·mean of squares. Along dθ/dt = −speed·∇L,
+μ = speed·‖∇L‖²/L and L(t) = L(0) exp(−t⟨μ⟩). The paper takes the output factor 1/m and speed = m. For any
+factor s and any speed v Lemma 6 reads, with 1_ji = 1 where neuron j is active on x_i (`activity`),
 
     (2vs²/n)(C_x^−² − ν) min_i Σ_j a_j² 1_ji  ≤  μ  ≤  (2vs²/n)(C_x^+² + ν) max_i Σ_j (a_j² + ‖w_j‖²) 1_ji.
 
 (The print of (15) lacks the squares on C_x^∓, (21) and (22) have them; (22) drops ‖w_j‖² in its first line.)
-No neuron is active on two antipodal inputs at once, so that ν may be that of App. C.2.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from shallowflow.arrays import Floats, Ints, count, increasing, positive, real, same_length, vector
+from shallowflow.arrays import (
+    Floats,
+    Ints,
+    count,
+    increasing,
+    positive,
+    probability,
+    real,
+    same_length,
+    vector,
+)
 from shallowflow.data.dataset import Dataset, checked_dataset
 from shallowflow.errors import InvalidInputError
-from shallowflow.landscape.geometry.activity import check_relu_problem
+from shallowflow.landscape.geometry.activity import Resting, activity, check_relu_problem
 from shallowflow.models.loss import SquareLoss
 from shallowflow.models.networks import ReLUNetwork
 
@@ -165,9 +174,7 @@ def gaussian_dimension(size: int, label_ratio: float = 1.0, epsilon: float = 0.0
     size, ratio = count(size, "size"), real(label_ratio, "label_ratio")
     if not 1 <= ratio <= LARGEST_RATIO:
         raise InvalidInputError(f"label_ratio: must lie in [1, {LARGEST_RATIO:g}], got {ratio:g}")
-    epsilon = positive(epsilon, "epsilon")
-    if epsilon >= 1:
-        raise InvalidInputError(f"epsilon: must lie in (0, 1), got {epsilon:g}")
+    epsilon = probability(epsilon, "epsilon")
     allowed = 1.0 / (1.0 + 2.0 * np.sqrt(size) * ratio)
     # √(1 + u) − 1, written so that it does not cancel for a tiny u.
     nearness = allowed / (np.sqrt(1.0 + allowed) + 1.0)
@@ -181,8 +188,12 @@ def dimension_needed(size: int, label_ratio: float, epsilon: float) -> int | Non
     return gaussian_dimension(size, label_ratio, epsilon) if np.isfinite(label_ratio) else None
 
 
-def local_pl(network: ReLUNetwork, dataset: Dataset, *, speed: float | None = None) -> float:
+def local_pl(
+    network: ReLUNetwork, dataset: Dataset, *, speed: float | None = None, resting: Resting | None = None
+) -> float:
     """Return μ = speed·‖∇L‖²/L; speed is the width unless given, as in [weak_interaction] (3), (5).
+
+    resting: as for `activity`.
 
     Examples
     --------
@@ -193,12 +204,12 @@ def local_pl(network: ReLUNetwork, dataset: Dataset, *, speed: float | None = No
     """
     check_relu_problem(network, dataset)
     pace = checked_speed(network, speed)
-    predictions = network.predict(dataset.inputs)
-    loss = SquareLoss()
+    predictions, loss = network.predict(dataset.inputs), SquareLoss()
     value = loss.value(predictions, dataset.targets)
     if value == 0:
         raise InvalidInputError("network: must not fit the data exactly: the curvature is 0/0, got loss 0")
-    gradient = network.pullback(dataset.inputs, loss.slopes(predictions, dataset.targets))
+    gates = np.where(activity(network, dataset.inputs, resting=resting) > 0, 1.0, network.slope)
+    gradient = network.pullback(dataset.inputs, loss.slopes(predictions, dataset.targets), gates)
     square = sum(float(np.sum(part * part)) for part in gradient.values())
     return pace * square / value
 
@@ -217,17 +228,18 @@ def pl_bounds(
     *,
     speed: float | None = None,
     known: Interaction | None = None,
+    resting: Resting | None = None,
 ) -> PLBounds:
     """Return the bounds of Lemma 6 on μ, [weak_interaction] (21), (22); ReLU only.
 
-    known: what `interaction(dataset)` returned, to save its cost along a trajectory. The lower bound may be
-    negative if the data interact strongly.
+    known: what `interaction(dataset)` returned, to save its cost along a trajectory; resting: as for
+    `activity`. The lower bound may be negative if the data interact strongly.
     """
     check_relu_problem(network, dataset)
     if network.slope:
         raise InvalidInputError(f"network: Lemma 6 is about the ReLU, got slope {network.slope:g}")
     found = known or interaction(dataset)
-    active = network.preactivations(dataset.inputs) > 0
+    active = activity(network, dataset.inputs, resting=resting) > 0
     squares = network.outer**2
     inner = np.einsum("jd,jd->j", network.inner, network.inner)
     factor = 2.0 * checked_speed(network, speed) * network.scale**2 / dataset.size
@@ -237,12 +249,40 @@ def pl_bounds(
     return PLBounds(factor * low * least, factor * high * most)
 
 
-def energies(network: ReLUNetwork, dataset: Dataset) -> Floats:
+def energies(network: ReLUNetwork, dataset: Dataset, *, resting: Resting | None = None) -> Floats:
     """Return (1/m) Σ_j a_j² 1_ji for every sample i, the measure behind μ_low and μ_upp of Figure 5."""
     check_relu_problem(network, dataset)
-    active = network.preactivations(dataset.inputs) > 0
+    active = activity(network, dataset.inputs, resting=resting) > 0
     shares: Floats = (network.outer**2 @ active) / network.width
     return shares
+
+
+class CurvatureMeasures(NamedTuple):
+    """The four measures of the local PL curvature μ of [weak_interaction] Figure 5."""
+
+    last: float
+    mean: float
+    low: float
+    high: float
+
+
+def curvature_measures(
+    final: ReLUNetwork, dataset: Dataset, losses: ArrayLike, epochs: float
+) -> CurvatureMeasures:
+    """Return μ(t_∞), ⟨μ⟩, μ_low and μ_upp of a training at rate 1, [weak_interaction] App. B.
+
+    losses: the first one, L_0, … , and those of the last two epochs, L_{T−1} and L_T; epochs: T.
+
+        μ(t_∞) = ln(L_{T−1}/L_T),  ⟨μ⟩ = ln(L_0/L_T)/T,
+        μ_low = (2/n) min_i E_i,  μ_upp = (16/n) max_i E_i,  E_i = (1/m) Σ_j a_j² 1_ji (`energies`).
+    """
+    values, shares = vector(losses, "losses"), energies(final, dataset)
+    return CurvatureMeasures(
+        float(np.log(values[-2] / values[-1])),
+        float(np.log(values[0] / values[-1]) / positive(epochs, "epochs")),
+        float(2 / dataset.size * shares.min()),
+        float(16 / dataset.size * shares.max()),
+    )
 
 
 def average_pl(times: ArrayLike, losses: ArrayLike) -> Floats:

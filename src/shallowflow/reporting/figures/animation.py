@@ -13,7 +13,7 @@ from html import escape
 from importlib.resources import files
 from pathlib import Path
 from string import Template
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from matplotlib.colors import to_rgb
@@ -31,8 +31,59 @@ SHADES = 24
 """Between the paper and each colour of the house style: frames share this palette, and no colour wanders."""
 FRAME_MILLISECONDS = 140
 LAST_MILLISECONDS = 2_500
+MARGIN = 120
+"""Room for the caption and the slider around the frames, in pixels."""
 
 Progress = Callable[[float], None]
+
+
+def write_animation(animation: Animation, *paths: Path, progress: Progress | None = None) -> None:
+    """Draw an animation once and write it to .html and .gif files, each whole or not at all."""
+    for path in paths:
+        one_of(path.suffix.lower(), "ending", ENDINGS)
+    film = Film(animation, progress)
+    for path in paths:
+        write_atomically(path, film.page() if path.suffix.lower() == ".html" else film.gif())
+
+
+class Film:
+    """The frames of an animation, drawn once; a notebook shows it as the page that `page` returns."""
+
+    def __init__(self, animation: Animation, progress: Progress | None = None) -> None:
+        self.animation = animation
+        self.pictures = list(frames(animation, progress))
+
+    def page(self) -> bytes:
+        """Return one HTML file with the frames inside, a play button and a slider."""
+        encoded = [f"data:image/png;base64,{base64.b64encode(_png(one)).decode()}" for one in self.pictures]
+        width, height = self.pictures[0].size
+        template = files("shallowflow.reporting").joinpath("player.html").read_text(encoding="utf-8")
+        fields: dict[str, Any] = {
+            "title": escape(self.animation.title),
+            "caption": escape(self.animation.caption),
+            "first": encoded[0],
+            "width": width,
+            "height": height,
+            "last": len(encoded) - 1,
+            "milliseconds": FRAME_MILLISECONDS,
+            # "<" inside a script could end it.
+            "frames": json.dumps(encoded),
+            "labels": json.dumps(self.animation.labels, ensure_ascii=True).replace("<", "\\u003c"),
+        }
+        return Template(template).substitute(fields).encode()
+
+    def gif(self) -> bytes:
+        """Return a GIF that runs for ever and rests on its last frame."""
+        buffer = io.BytesIO()
+        durations = [FRAME_MILLISECONDS] * (len(self.pictures) - 1) + [LAST_MILLISECONDS]
+        first, rest = self.pictures[0], self.pictures[1:]
+        first.save(buffer, format="GIF", save_all=True, append_images=rest, duration=durations, loop=0)
+        return buffer.getvalue()
+
+    def _repr_html_(self) -> str:
+        width, height = (side + MARGIN for side in self.pictures[0].size)
+        page = escape(self.page().decode())
+        return f'<iframe srcdoc="{page}" width="{width}" height="{height}" frameborder="0"></iframe>'
 
 
 def frames(animation: Animation, progress: Progress | None = None) -> Iterator[Image.Image]:
@@ -56,53 +107,6 @@ def _palette() -> Image.Image:
     holder = Image.new("P", (1, 1))
     holder.putpalette(levels.ravel().tolist())
     return holder
-
-
-def animation_page(animation: Animation, pictures: list[Image.Image]) -> bytes:
-    """Return one HTML file with the frames inside, a play button and a slider."""
-    encoded = [f"data:image/png;base64,{base64.b64encode(_png(picture)).decode()}" for picture in pictures]
-    width, height = pictures[0].size
-    template = Template(files("shallowflow.reporting").joinpath("player.html").read_text(encoding="utf-8"))
-    fields: dict[str, Any] = {
-        "title": escape(animation.title),
-        "caption": escape(animation.caption),
-        "first": encoded[0],
-        "width": width,
-        "height": height,
-        "last": len(encoded) - 1,
-        "milliseconds": FRAME_MILLISECONDS,
-        # "<" inside a script could end it.
-        "frames": json.dumps(encoded),
-        "labels": json.dumps(animation.labels, ensure_ascii=True).replace("<", "\\u003c"),
-    }
-    return template.substitute(fields).encode()
-
-
-def animation_gif(pictures: list[Image.Image]) -> bytes:
-    """Return a GIF that runs for ever and rests on its last frame."""
-    buffer = io.BytesIO()
-    durations = [FRAME_MILLISECONDS] * (len(pictures) - 1) + [LAST_MILLISECONDS]
-    first, rest = pictures[0], pictures[1:]
-    first.save(buffer, format="GIF", save_all=True, append_images=rest, duration=durations, loop=0)
-    return buffer.getvalue()
-
-
-def write_animation(animation: Animation, *paths: Path, progress: Progress | None = None) -> None:
-    """Draw an animation once and write it to .html and .gif files, each whole or not at all."""
-    for path in paths:
-        one_of(path.suffix.lower(), "ending", ENDINGS)
-    pictures = list(frames(animation, progress))
-    for path in paths:
-        page = path.suffix.lower() == ".html"
-        content = animation_page(animation, pictures) if page else animation_gif(pictures)
-        write_atomically(path, _writer(content))
-
-
-def _writer(content: bytes) -> Callable[[BinaryIO], None]:
-    def write(file: BinaryIO) -> None:
-        file.write(content)
-
-    return write
 
 
 def _png(picture: Image.Image) -> bytes:

@@ -1,12 +1,10 @@
-"""One `Panel` on one pair of Cartesian axes: series, bands, limits and marked positions.
+"""One `Panel` on one pair of axes: series, bands, limits and marked positions, Cartesian or polar.
 
 What a scale cannot show (NaN, infinities, values ≤ 0 on a logarithmic axis) leaves a gap; nothing raises. A
 dollar sign in a text is a dollar sign; of formulas only short subscripts and powers are set (see `typeset`).
 
-One polar `Panel`: x is the angle in radians, y the radius; norm 0 lies on the circle of radius `inner`.
-
-A neuron of norm r is thus a point at radius inner + r, so that directions stay readable at tiny norms. Radial
-ticks are labelled with norms.
+In a polar panel x is the angle in radians and y the radius. Norm 0 lies on the circle of radius `inner`, a
+neuron of norm r at radius inner + r: directions stay readable at tiny norms. Radial ticks are norms.
 """
 
 from __future__ import annotations
@@ -42,6 +40,8 @@ RASTER_POINTS = 500
 RASTER_LINE = 20_000
 """So are lines of more vertices."""
 DOTTED = (0, (1, 1.6))
+SECTORS = 16
+"""Of a polar panel, among which the emptiest one has the radial labels."""
 
 
 def literal(text: str) -> str:
@@ -72,8 +72,8 @@ def draw_series(axes: Axes, panel: Panel, tones: Sequence[str]) -> None:
         x, y = visible(series, panel)
         _draw_band(axes, series, COLOURS[tone])
         # matplotlib draws nothing for a line through a single point.
-        lonely = {"marker": "o", "markersize": 5.0} if np.isfinite(x + y).sum() == 1 else {}
-        axes.plot(x, y, **{**lonely, **look(series, tone, len(x))})
+        single_point = {"marker": "o", "markersize": 5.0} if np.isfinite(x + y).sum() == 1 else {}
+        axes.plot(x, y, **{**single_point, **look(series, tone, len(x))})
 
 
 def move_series(axes: Axes, panel: Panel) -> None:
@@ -233,9 +233,6 @@ def _flags(axes: Axes, marks: list[tuple[float, str]]) -> list[tuple[float, int,
         starts[row : row + 1] = [start]
         placed.append((x, row, text))
     return placed
-
-
-SECTORS = 16
 
 
 def draw_polar_panel(axes: Axes, panel: Panel, tones: Sequence[str]) -> None:

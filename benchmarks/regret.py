@@ -1,0 +1,260 @@
+"""Does "auto" take the best engine? Its CPU time over that of the best exact engine, and beside plain loops.
+
+Gradient descent on x ~ N(0, 1)/√d, w ~ N(0, 1), a = ±1/√m, step 1/m, from the start of the run: seconds of
+set-up and per step of every engine that fits, measured warm, and from them the total of runs of 10³, 10⁵ and
+10⁶ steps (those of under a minute). Peers: the same loop in NumPy, a plain triple loop in Numba, PyTorch if
+installed. `python -m benchmarks.regret fit` prints the constants of `dynamics.choice` for this machine,
+`again` takes the measurements of the last time.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numba import njit
+from scipy.optimize import nnls
+
+import shallowflow as sf
+from shallowflow.dynamics.choice import ENGINES, IN_SPAN, Choice, chosen_engine
+from shallowflow.dynamics.engines.spanned import SpannedDescent
+from shallowflow.dynamics.problem import Task
+
+SIZES, DIMENSIONS, WIDTHS = (3, 20, 100, 1000), (2, 3, 10, 100), (10, 100, 1000, 10_000)
+STEPS = (10**3, 10**5, 10**6)
+LARGEST = 2 * 10**8
+"""Neurons × samples × dimension beyond which a step takes too long for a table."""
+PATIENCE, REPEATS = 0.03, 3
+MINUTE, CLOSE, ALLOWED, SHORT = 60.0, 5e-3, 1.25, 1.5
+
+
+def cpu(work: Callable[[], object]) -> float:
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
+def problem(n: int, d: int, m: int, logistic: bool, steps: int = 0) -> Task:
+    """Return a random task."""
+    rng = np.random.default_rng([n, d, m])
+    inputs, targets = rng.standard_normal((n, d)) / np.sqrt(d), rng.standard_normal(n)
+    network = sf.ReLUNetwork(rng.standard_normal((m, d)), rng.choice([-1.0, 1.0], m) / np.sqrt(m))
+    dataset = sf.Dataset(inputs, np.sign(targets) if logistic else targets)
+    loss: sf.LogisticLoss | sf.SquareLoss = sf.LogisticLoss() if logistic else sf.SquareLoss()
+    return Task(network, dataset, loss, 1.0 / m, 1.0, steps)
+
+
+def grid() -> Iterator[tuple[int, int, int, bool]]:
+    for n, d, m, logistic in product(SIZES, DIMENSIONS, WIDTHS, (False, True)):
+        if n * d * m <= LARGEST:
+            yield n, d, m, logistic
+
+
+def descents(task: Task) -> list[Choice]:
+    """Return the rows of engines of descent that fit; those by patterns only where patterns are few."""
+    n, d = task.dataset.inputs.shape
+    d = min(n, d) if task.in_span else d
+    work = n * d * task.network.width
+    rows = [row for row in ENGINES if row.verb == "gradient_descent" and row.fits(task)]
+    return [row for row in rows if row.name != "patterns" or work <= 2 * 10**6 or (d <= 3 and n <= 100)]
+
+
+def per_step(advance: Callable[[int], object], calls: int = 1) -> float:
+    """Return seconds per step: best of some, each long enough to be measured."""
+    while (seconds := cpu(partial(advance, calls))) <= PATIENCE:
+        calls = max(2 * calls, int(calls * PATIENCE / max(seconds, 1e-6)))
+    return min(seconds, *(cpu(partial(advance, calls)) for _ in range(REPEATS - 1))) / calls
+
+
+def measured(make: Callable[[Task], Any], task: Task) -> tuple[float, float]:
+    """Return seconds of set-up and per step of an engine."""
+    tick = task.step
+    make(task).advance(2 * tick, False)  # compiled or loaded before anything is timed
+    setup = min(cpu(lambda: make(task)) for _ in range(REPEATS))
+    engine, made = make(task), 0
+
+    def advance(count: int) -> None:
+        nonlocal made
+        made += count
+        engine.advance(tick * made, False)
+
+    return setup, per_step(advance)
+
+
+def numpy_loop(task: Task) -> Callable[[int], None]:
+    """Return plain gradient descent in NumPy, as one would write it."""
+    x, y = task.dataset.inputs, task.dataset.targets
+    w, a = np.array(task.network.parameters["inner"]), np.array(task.network.parameters["outer"])
+    logistic = isinstance(task.loss, sf.LogisticLoss)
+
+    def advance(count: int) -> None:
+        nonlocal w, a
+        for _ in range(count):
+            z = x @ w.T
+            h = np.maximum(z, 0.0)
+            f = h @ a
+            r = (-y / (1.0 + np.exp(y * f)) if logistic else f - y) / len(y)
+            w, a = w - task.step * ((r[:, None] * (z > 0) * a).T @ x), a - task.step * (r @ h)
+
+    return advance
+
+
+@njit(cache=True, fastmath=False)
+def _numba_steps(w: Any, a: Any, x: Any, y: Any, step: float, logistic: bool, count: int) -> None:
+    n, d, m = x.shape[0], x.shape[1], w.shape[0]
+    for _ in range(count):
+        gw, ga = np.zeros((m, d)), np.zeros(m)
+        z = np.empty(m)
+        for i in range(n):
+            f = 0.0
+            for j in range(m):
+                s = 0.0
+                for k in range(d):
+                    s += w[j, k] * x[i, k]
+                z[j] = s
+                if s > 0.0:
+                    f += a[j] * s
+            r = (-y[i] / (1.0 + np.exp(y[i] * f)) if logistic else f - y[i]) / n
+            for j in range(m):
+                if z[j] > 0.0:
+                    ga[j] += r * z[j]
+                    for k in range(d):
+                        gw[j, k] += r * a[j] * x[i, k]
+        for j in range(m):
+            a[j] -= step * ga[j]
+            for k in range(d):
+                w[j, k] -= step * gw[j, k]
+
+
+def numba_loop(task: Task) -> Callable[[int], None]:
+    """Return the same as plain loops, compiled."""
+    w, a = np.array(task.network.parameters["inner"]), np.array(task.network.parameters["outer"])
+    x, y = np.array(task.dataset.inputs), np.array(task.dataset.targets)
+    logistic = isinstance(task.loss, sf.LogisticLoss)
+    _numba_steps(w, a, x, y, task.step, logistic, 1)
+    return lambda count: _numba_steps(w, a, x, y, task.step, logistic, count)
+
+
+def torch_loop(task: Task) -> Callable[[int], None]:
+    """Return the same by PyTorch's autograd."""
+    import torch
+
+    torch.set_num_threads(1)
+    x, y = torch.tensor(task.dataset.inputs), torch.tensor(task.dataset.targets)
+    w, a = (torch.tensor(v, requires_grad=True) for v in task.network.parameters.values())
+    optimizer = torch.optim.SGD([w, a], lr=task.step)
+    logistic = isinstance(task.loss, sf.LogisticLoss)
+
+    def advance(count: int) -> None:
+        for _ in range(count):
+            optimizer.zero_grad()
+            f = torch.relu(x @ w.T) @ a
+            loss = torch.nn.functional.softplus(-y * f).mean() if logistic else 0.5 * ((f - y) ** 2).mean()
+            loss.backward()
+            optimizer.step()
+
+    return advance
+
+
+def table(keep: Path | None = None) -> list[dict[str, Any]]:
+    """Return the measurements of all points, engines and peers."""
+    rows = []
+    for n, d, m, logistic in grid():
+        task = problem(n, d, m, logistic)
+        found = {row.name: measured(row.engine(), task) for row in descents(task)}
+        if n < d:
+            inside = descents(replace(task, in_span=True))
+            spanned = {
+                row: partial(SpannedDescent, engine=row.engine()) for row in inside if row.name in IN_SPAN
+            }
+            found |= {f"span+{row.name}": measured(make, task) for row, make in spanned.items()}
+        peers = {"NumPy": numpy_loop, "Numba": numba_loop}
+        if importlib.util.find_spec("torch") and n * d * m <= 10**7:
+            peers["PyTorch"] = torch_loop
+        beside = {name: per_step(make(task)) for name, make in peers.items()}
+        rows.append({"n": n, "d": d, "m": m, "log": int(logistic), "own": found, "peers": beside})
+        words = [f"{name} {1e6 * cost:.2f}" for name, (_, cost) in found.items()]
+        words += ["|", *(f"{name} {1e6 * cost:.2f}" for name, cost in beside.items())]
+        kind = "log" if logistic else "sq "
+        print(f"{len(rows):4d}  n {n:5d}  d {d:4d}  m {m:6d}  {kind}  {'  '.join(words)}", flush=True)
+        if keep is not None:
+            keep.write_text(json.dumps(rows))
+    return rows
+
+
+def name_of(task: Task) -> str:
+    """Return what "auto" takes."""
+    make = chosen_engine("gradient_descent", "auto", task)
+    taken, where = (make.args[1], "span+") if make.func is SpannedDescent else (make.func, "")
+    rows = [row for row in ENGINES if row.verb == "gradient_descent"]
+    return where + next(row.name for row in rows if row.engine() is taken)
+
+
+def descent(rows: list[dict[str, Any]]) -> None:
+    """Print the regret of "auto", and where a plain loop would have been faster."""
+    for steps in STEPS:
+        regrets, beaten = [], []
+        for row in rows:
+            total = {name: setup + steps * cost for name, (setup, cost) in row["own"].items()}
+            best = min(total.values())
+            if best > MINUTE:
+                continue
+            task = problem(row["n"], row["d"], row["m"], bool(row["log"]), steps)
+            taken = name_of(task)
+            own = total.get(taken, np.inf)
+            regret = 1.0 if own - best < CLOSE and steps == STEPS[0] else own / best
+            where = f"n {row['n']} d {row['d']} m {row['m']} {'log' if row['log'] else 'sq'}"
+            regrets.append((regret, f"{where}: {taken} instead of {min(total, key=lambda k: total[k])}"))
+            plain = min(row["peers"], key=lambda k: row["peers"][k])
+            if own > ALLOWED * steps * row["peers"][plain] and own - steps * row["peers"][plain] > CLOSE:
+                ratio = own / (steps * row["peers"][plain])
+                beaten.append(f"{where}: {taken} is {ratio:.2f} × {plain}")
+        values, limit = np.array([regret for regret, _ in regrets]), SHORT if steps == STEPS[0] else ALLOWED
+        mean = float(np.exp(np.log(values).mean()))
+        above = f"{int(np.sum(values > limit))} above {limit}"
+        print(f"\n{steps:,} steps, {len(values)} problems: regret {mean:.3f}, at worst {values.max():.2f}")
+        print(f"  {above}; beaten by a plain loop: {len(beaten)}")
+        for regret, words in sorted(regrets, reverse=True)[:8]:
+            if regret > 1.1:
+                print(f"    {regret:.2f}  {words}")
+        for words in beaten[:8]:
+            print(f"    {words}")
+
+
+def fit(rows: list[dict[str, Any]]) -> None:
+    """Print constants: non-negative least squares of relative errors."""
+    from shallowflow.dynamics.choice import TERMS
+
+    for name, (terms, _, _) in TERMS.items():
+        known = [row for row in rows if name in row["own"]]
+        points = [(terms(r["n"], r["d"], r["m"], r["log"]), r["own"][name][1] * 1e9) for r in known]
+        if not points:
+            continue
+        matrix = np.array([np.array(t) / cost for t, cost in points])
+        constants, _ = nnls(matrix, np.ones(len(matrix)))
+        errors = np.sort(matrix @ constants)
+        spread = errors[[len(errors) // 10, -1 - len(errors) // 10]]
+        print(f"{name:10s} {np.array2string(constants, precision=4, suppress_small=True)}  "
+              f"predicted/measured {spread[0]:.2f}–{spread[1]:.2f}")  # fmt: skip
+
+
+def main() -> None:
+    kept = Path("regret.json")
+    asked = sys.argv[1:] if sys.argv[0].endswith("regret.py") else []
+    rows = json.loads(kept.read_text()) if "again" in asked and kept.exists() else table(kept)
+    if "fit" in asked:
+        fit(rows)
+    descent(rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+"""`shallowflow simulate DATA`: train a network, say how it went, save and draw the run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from shallowflow.arrays import one_of
+from shallowflow.commands.arguments import check_file, json_option, print_json, read_data
+from shallowflow.data import Dataset
+from shallowflow.dynamics.clock.paths import flatten
+from shallowflow.dynamics.descent import gradient_descent
+from shallowflow.dynamics.flow import gradient_flow
+from shallowflow.dynamics.record import Record, default_record
+from shallowflow.dynamics.trajectory import Trajectory
+from shallowflow.errors import InvalidInputError
+from shallowflow.models import LogisticLoss, Loss, Network, SquareLoss, initialize
+
+SCALED = ("balanced", "dominated", "gaussian")
+INITIALISATIONS = {"relu": (*SCALED, "asymmetric", "grouped"), "knots": ("he_knots",)}
+LOSSES: dict[str, Loss] = {"square": SquareLoss(), "sum": SquareLoss("sum"), "logistic": LogisticLoss()}
+FLOW: dict[str, float] = {"until": 100.0}
+DESCENT: dict[str, float] = {"step": 1e-2, "steps": 10_000}
+WIDE_FRAMES, WIDE_BYTES = 40, 4 * 2**30
+"""Networks recorded for the animation of a wide network, and the memory they may take."""
+
+
+@click.command()
+@click.argument("data")
+@click.option("--network", type=click.Choice(list(INITIALISATIONS)), default="relu", show_default=True)
+@click.option("--width", type=int, default=100, show_default=True, help="Number of neurons.")
+@click.option("--init", help="balanced (default), dominated, gaussian, asymmetric, grouped; knots: he_knots.")
+@click.option("--init-scale", type=float, help="Scale λ of balanced, dominated, gaussian (default 0.001).")
+@click.option("--flow/--descent", "flow", default=None, help="Gradient flow (default) or gradient descent.")
+@click.option("--until", type=float, help="Flow: final time (default 100).")
+@click.option("--step", type=float, help="Step size (default 0.01); means --descent.")
+@click.option("--steps", type=int, help="Number of steps (default 10000); means --descent.")
+@click.option("--loss", type=click.Choice(list(LOSSES)), default="square", show_default=True)
+@click.option("--epsilon", type=float, default=1.0, show_default=True, help="Speed of the inner layer.")
+@click.option("--bias/--no-bias", "bias", default=None, help="Append a coordinate 1 (CSV for relu: yes).")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of data and initialisation.")
+@click.option("--save", metavar="FILE", help="Write the trajectory; read it with Trajectory.load.")
+@click.option("--plot", metavar="FILE", help="Draw loss and function (or neurons); .png or .svg.")
+@click.option("--animate", metavar="FILE", help="Draw function and neurons over time; .html or .gif.")
+@json_option
+@click.pass_context
+def simulate(ctx: click.Context, /, data: str, as_json: bool, **options: Any) -> None:
+    """Train a two-layer network on DATA and say how it went.
+
+    DATA is a CSV file (one sample per line, target last) or a generator with its arguments. The exit code is
+    0 if the run did what was asked, 1 if it diverged, was unstable, stalled or filled the memory allowed for
+    its record, 2 for bad input.
+
+    \b
+    Examples:
+      shallowflow simulate three_points --width 200 --init-scale 0.001 --until 200 --animate run.html
+      shallowflow simulate stewart:size=60 --descent --step 0.01 --steps 20000 --save run.trajectory
+      shallowflow simulate curve:sin_5pi --network knots --width 50 --until 10
+      shallowflow simulate sphere:size=20,dimension=5 --init asymmetric --descent --json
+      shallowflow simulate my_data.csv --width 50 --loss logistic
+    """
+    from shallowflow.reporting.summary import run_summary
+    from shallowflow.reporting.terminal import progress_bar, run_text
+
+    save, plot, animate = (options[name] for name in ("save", "plot", "animate"))
+    check_file(save, "--save")
+    check_file(plot, "--plot", ".png", ".svg")
+    check_file(animate, "--animate", ".html", ".gif")
+    knots = options["network"] == "knots"
+    dataset = read_data(data, seed=options["seed"], bias=options["bias"], csv_bias=not knots)
+    network = _network(dataset, options)
+    start = time.perf_counter()
+    with progress_bar(f"training on {dataset.name or data}") as show:
+        trajectory = _trajectory(network, dataset, options, lambda fraction: show(fraction, ""))
+    result = run_summary(trajectory, dataset, time.perf_counter() - start)
+    if save:
+        trajectory.save(save)
+    if plot:
+        from shallowflow.reporting.figures.runs import plot_run
+
+        plot_run(trajectory, dataset, plot, loss=LOSSES[options["loss"]])
+    if animate:
+        from shallowflow.reporting.figures.runs import animate_run
+
+        with progress_bar("drawing") as show:
+            animate_run(trajectory, dataset, animate, progress=lambda share: show(share, ""))
+    result |= {"save": save, "plot": plot, "animate": animate}
+    print_json(result) if as_json else click.echo(run_text(result))
+    ctx.exit(0 if trajectory.outcome.ok else 1)
+
+
+def _network(dataset: Dataset, options: dict[str, Any]) -> Network:
+    kind, width, seed = options["network"], options["width"], options["seed"]
+    init = one_of(options["init"] or INITIALISATIONS[kind][0], "init", INITIALISATIONS[kind])
+    scale = {} if options["init_scale"] is None else {"init_scale": options["init_scale"]}
+    if scale and init not in SCALED:
+        raise InvalidInputError(f"init_scale: has no meaning for {init}, got {options['init_scale']:g}")
+    if init == "he_knots":
+        return initialize.he_knots(width, seed=seed)
+    if init == "grouped":
+        return initialize.grouped(dataset.inputs, dataset.targets, width, seed=seed)
+    network: Network = getattr(initialize, init)(width, dataset.dimension, seed=seed, **scale)
+    return network
+
+
+def _trajectory(
+    network: Network, dataset: Dataset, options: dict[str, Any], show: Callable[[float], None]
+) -> Trajectory:
+    """Run the flow or the descent that the options ask for."""
+    given = [name for name in ("until", "step", "steps") if options[name] is not None]
+    flow = "step" not in given and "steps" not in given if options["flow"] is None else options["flow"]
+    strange = [name for name in given if (name == "until") != flow]
+    if strange:
+        other = "--descent" if flow else "--flow"
+        raise InvalidInputError(f"{strange[0]}: belongs to {other}, got {options[strange[0]]:g} without it")
+    engine: Callable[..., Trajectory] = gradient_flow if flow else gradient_descent
+    defaults = FLOW if flow else DESCENT
+    chosen = {name: default if options[name] is None else options[name] for name, default in defaults.items()}
+    common = {"loss": LOSSES[options["loss"]], "epsilon": options["epsilon"], "progress": show}
+    if options["animate"] and not default_record(flatten(network).size).networks:
+        # By default a network this wide is recorded at its start and end only.
+        common["record"] = Record.geometric(WIDE_FRAMES, max_bytes=WIDE_BYTES)
+    return engine(network, dataset, **chosen, **common)

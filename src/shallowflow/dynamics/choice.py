@@ -1,0 +1,396 @@
+"""The choice of engines: one table for all verbs. A new engine is a kernel, an engine and a row here.
+
+A row says what an engine needs (in words, and as a predicate), where it is, and what a run costs: seconds of
+processor time from counts of operations and constants measured in `benchmarks/regret.py`. "auto" takes the
+cheapest of those that fit and are exact for the problem. Leads are large: constants that are wrong by a
+factor of two cost seven per cent on average. `START` and `COMPILED_SHARE` weigh the first use of a kernel.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from importlib import import_module
+from math import ceil, comb, expm1, log2
+from operator import mul
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from shallowflow.arrays import one_of
+from shallowflow.data.targets import PiecewiseConstant
+from shallowflow.dynamics.clock.protocol import Engine
+from shallowflow.dynamics.engines.spanned import SpannedDescent
+from shallowflow.dynamics.problem import SampledTask, Task
+from shallowflow.errors import InvalidInputError
+from shallowflow.landscape.geometry.orthonormal import ORTHONORMAL, orthogonal, orthonormality
+from shallowflow.models.loss import LogisticLoss, NormLoss, SquareLoss
+from shallowflow.models.networks import (
+    AdditiveStepNetwork,
+    KnotNetwork,
+    LogScaledNetwork,
+    ReLUNetwork,
+    StepNetwork,
+)
+
+NUMBA_SECONDS, CACHED_SECONDS = 0.6, 0.005
+"""Before the first compiled step of a process, if Numba is not loaded; for each further kernel on disk."""
+COMPILED_SHARE = 0.1
+"""A kernel is compiled once per machine: this part of the time counts against one run."""
+IN_SPAN = ("lanes", "fused", "cones", "patterns")
+"""Engines that may run in the span of the inputs."""
+TINY_START = 1e-8
+"""Below this size a frozen coordinate can be revived by the rounding of the others."""
+LANES = 8 if "X86_V4" in str(np.show_config(mode="dicts")) else 4
+"""Doubles in a vector register."""
+KERNELS = Path(__file__).parents[1] / "kernels"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """An engine of a verb: what it needs, whether it fits a task, what a run costs, where it is.
+
+    kernel: the module of its compiled arithmetic ("": NumPy) and the seconds of its first compilation; auto:
+    whether it may be taken unasked; single: whether it can work in single precision.
+    """
+
+    verb: str
+    name: str
+    load: str
+    needs: str
+    fits: Callable[[Any], bool]
+    cost: Callable[[Any], float]
+    kernel: str = ""
+    seconds: float = 0.0
+    auto: bool = True
+    single: bool = False
+
+    def engine(self) -> Callable[..., Engine[Any]]:
+        """Return the class of the engine, or the function that makes one."""
+        module, name = self.load.split(":")
+        made: Callable[..., Engine[Any]] = getattr(import_module(f"shallowflow.dynamics.{module}"), name)
+        return made
+
+    def total(self, task: Any) -> float:
+        """Return the expected seconds of a run, with the first use of a kernel."""
+        return self.cost(task) + self._start()
+
+    def _start(self) -> float:
+        if not self.kernel or f"shallowflow.kernels.{self.kernel}" in sys.modules:
+            return 0.0
+        if not compiled_before(self.kernel):
+            return COMPILED_SHARE * self.seconds + NUMBA_SECONDS
+        return CACHED_SECONDS if "numba" in sys.modules else NUMBA_SECONDS
+
+
+def compiled_before(kernel: str) -> bool:
+    """Whether Numba has kept machine code of a kernel's module beside its source."""
+    *folders, module = kernel.split(".")
+    kept = KERNELS.joinpath(*folders, "__pycache__")
+    return next(kept.glob(f"{module}.*.nbi"), None) is not None
+
+
+# --- Gradient descent. Nanoseconds per step, after [benchmarks/regret.py].
+
+
+def relu(task: Task) -> bool:
+    """Whether the task has a ReLU network, and a loss that compiled engines know."""
+    return isinstance(task.network, ReLUNetwork) and isinstance(task.loss, SquareLoss | LogisticLoss)
+
+
+def _plane(task: Task) -> bool:
+    return relu(task) and _sizes(task)[1] == 2
+
+
+def _orthogonal(task: Task) -> bool:
+    return relu(task) and orthogonal(task.dataset.inputs)
+
+
+def _knots(task: Task) -> bool:
+    return isinstance(task.network, KnotNetwork) and isinstance(task.loss, SquareLoss)
+
+
+def _log_scaled(task: Task) -> bool:
+    return isinstance(task.network, LogScaledNetwork) and isinstance(task.loss, SquareLoss)
+
+
+def _orthonormal(task: Task) -> bool:
+    return _log_scaled(task) and orthonormality(task.dataset.inputs) <= ORTHONORMAL
+
+
+def _steps(task: Task) -> bool:
+    steps = isinstance(task.network, StepNetwork | AdditiveStepNetwork)
+    return steps and isinstance(task.loss, SquareLoss | NormLoss)
+
+
+def _any(task: Any) -> bool:
+    return True
+
+
+def _sizes(task: Task) -> tuple[int, int, int, int]:
+    """Return samples, dimension, neurons, and 1 for the logistic loss."""
+    size, dimension = task.dataset.inputs.shape
+    dimension = min(size, dimension) if task.in_span else dimension
+    return size, dimension, task.network.width, int(isinstance(task.loss, LogisticLoss))
+
+
+def _patterns(size: int, dimension: int, width: int) -> float:
+    """Return how many sign patterns to expect: C(1 − e^{−m/C}), C the number of cones in general position."""
+    cones = 0
+    for k in range(min(dimension, size)):
+        cones += 2 * comb(size - 1, k)
+        if cones > 1000 * width:
+            return float(width)
+    return -cones * expm1(-width / cones)
+
+
+Terms = Callable[[int, int, int, int], tuple[float, ...]]
+"""(samples, dimension, neurons, 1 for the logistic loss) → what a step does, how often."""
+
+
+def _fused_terms(n: int, d: int, m: int, logistic: int) -> tuple[float, ...]:
+    """Samples, dimension and neurons are padded to full tiles."""
+    n, d, m = 3 * LANES * ceil(n / (3 * LANES)), 3 * ceil(d / 3), LANES * ceil(m / LANES)
+    return 1, n * m * d, n * m, m * d, n, n * logistic
+
+
+def _lanes_terms(n: int, d: int, m: int, logistic: int) -> tuple[float, ...]:
+    """Full vectors of neurons, and the rest one by one; beyond the second cache weights are loaded again."""
+    v = m // LANES + m % LANES
+    return 1, n * d * v, n * v, n * d, n, d * v, n * logistic, n * d * v * (16 * m * d > 2**18)
+
+
+def _pattern_terms(n: int, d: int, m: int, logistic: int) -> tuple[float, ...]:
+    p = _patterns(n, d, m)
+    return 1, p, p * n * d, p * d * d, m, m * d, n * logistic
+
+
+def _cone_terms(n: int, d: int, m: int, logistic: int) -> tuple[float, ...]:
+    return 1, n, min(2 * n, m), log2(m + 1), m, n * logistic
+
+
+def _dense_terms(n: int, d: int, m: int, logistic: int) -> tuple[float, ...]:
+    return 1, n * m, n * m * d, m * d, n * logistic
+
+
+def _decoupled_terms(n: int, d: int, m: int, logistic: int) -> tuple[float, ...]:
+    return 1, n * m, n * logistic
+
+
+def _line_terms(n: int, d: int, m: int, logistic: int) -> tuple[float, ...]:
+    return 1, m, d * (n + m)
+
+
+TERMS: dict[str, tuple[Terms, tuple[float, ...], tuple[float, ...]]] = {
+    "dense": (_dense_terms, (19_900, 4.4, 0.16, 2.6, 11), (5, 0, 0)),
+    "fused": (_fused_terms, (20, 0.077, 0.24, 1.3, 1.4, 7.3), (39, 0.006, 0)),
+    "lanes": (_lanes_terms, (9, 1.06, 2.6, 3.2, 6.8, 2.4, 24, 1.2), (5, 0, 0)),
+    "cones": (_cone_terms, (20, 12.4, 20.9, 6.8, 0, 6.9), (340, 0.21, 0)),
+    "patterns": (_pattern_terms, (300, 100, 0.83, 0.03, 0, 0.014, 46), (270, 0.7, 0.007)),
+    "decoupled": (_decoupled_terms, (200, 0.6, 5), (40, 0.1, 0.002)),
+    "scaled": (_decoupled_terms, (100, 2.0, 0), (20, 0.1, 0.002)),
+    "blocks": (_line_terms, (20, 3.0, 0), (20, 0.1, 0)),
+    "windows": (_line_terms, (100, 0, 15.0), (50, 0.1, 0)),
+}
+"""Of each engine what a step does, nanoseconds of each, and microseconds of the set-up: (1, m, n m d)."""
+
+
+def _cost(name: str) -> Callable[[Task], float]:
+    """Return the expected seconds of a run, without the first use of a kernel."""
+    terms, step, setup = TERMS[name]
+
+    def cost(task: Task) -> float:
+        n, d, m, logistic = _sizes(task)
+        each = sum(map(mul, step, terms(n, d, m, logistic)))
+        span = 1e-9 * task.dataset.dimension * n * (4 * n + m) if task.in_span else 0.0
+        return float(span + 1e-6 * sum(map(mul, setup, (1, m, n * m * d))) + 1e-9 * task.steps * each)
+
+    return cost
+
+
+# --- Gradient flow. An evaluation of the gradient takes about as long as a step of descent.
+
+
+def _planar_flow(task: Task) -> bool:
+    return _plane(task)
+
+
+def _gated(task: Task) -> bool:
+    return isinstance(task.network, ReLUNetwork | KnotNetwork)
+
+
+def _smooth(task: Task) -> bool:
+    return isinstance(task.network, StepNetwork | AdditiveStepNetwork)
+
+
+def _dense_flow_cost(task: Task) -> float:
+    n, d, m, _ = _sizes(task)
+    events = n * m / 2
+    return (20 + events) * 16 * (60e-6 + 1e-9 * n * m * (6 + d))
+
+
+def _cone_flow_cost(task: Task) -> float:
+    n, _, m, _ = _sizes(task)
+    return 5e-3 + 100e-6 * min(n * m / 2, 200 * n) + 1e-6 * m
+
+
+def _knot_flow_cost(task: Task) -> float:
+    return 1e-3 + 1e-6 * task.network.width * (100 + task.dataset.size)
+
+
+# --- Stochastic descent.
+
+
+def _one_step_at_a_time(task: SampledTask) -> bool:
+    plain = task.loss is None or task.loss == SquareLoss()
+    return isinstance(task.network, StepNetwork) and isinstance(task.target, PiecewiseConstant) and plain
+
+
+def _in_cells(task: SampledTask) -> bool:
+    """Whether a plateau and a piece of the target fit into one code of the table of cells."""
+    if not _one_step_at_a_time(task) or task.sampling.batch > 1:
+        return False
+    from shallowflow.kernels.steps.sgd import MOST_NEURONS, MOST_PIECES
+
+    assert isinstance(task.target, PiecewiseConstant)
+    return task.network.width < MOST_NEURONS and len(task.target.values) < MOST_PIECES
+
+
+def _sgd_cost(first: float, each: float) -> Callable[[SampledTask], float]:
+    def cost(task: SampledTask) -> float:
+        return 1e-9 * task.steps * task.sampling.batch * (first + each * task.network.width)
+
+    return cost
+
+
+def _sampled_cost(task: SampledTask) -> float:
+    return 1e-9 * task.steps * (80_000 + 20.0 * task.sampling.batch * task.network.width)
+
+
+_RELU, _SQUARE, _PLANE = "a ReLUNetwork", "the square loss", "a ReLUNetwork on inputs of dimension 2"
+_LOSSES = "the square or logistic loss"
+_D, _F, _S, _A = "gradient_descent", "gradient_flow", "stochastic_descent", "adam"
+_COMPILED_SGD = "a StepNetwork, a piecewise constant target and the square loss"
+
+ENGINES = (
+    Choice(_D, "dense", "engines.stepping:DenseDescent", "nothing", _any, _cost("dense")),
+    Choice(_D, "lanes", "engines.sweeps:LanesDescent", f"{_RELU} and {_LOSSES}", relu, _cost("lanes"),
+           "dense.lanes", 1.5, single=True),
+    Choice(_D, "fused", "engines.sweeps:FusedDescent", f"{_RELU} and {_LOSSES}", relu, _cost("fused"),
+           "dense.fused", 4.0, single=True),
+    Choice(_D, "gram", "engines.sweeps:GramDescent", f"{_RELU} and {_SQUARE}",
+           lambda task: relu(task) and isinstance(task.loss, SquareLoss), _cost("dense"),
+           "dense.gram", 1.5, auto=False, single=True),
+    Choice(_D, "decoupled", "engines.sweeps:DecoupledDescent", f"{_RELU}, {_LOSSES} and orthogonal inputs",
+           _orthogonal, _cost("decoupled"), "orthogonal.descent", 2.0, single=True),
+    Choice(_D, "cones", "engines.cones:ConeDescent", f"{_PLANE} and {_LOSSES}", _plane, _cost("cones"),
+           "cones.descent", 12.0),
+    Choice(_D, "patterns", "engines.cones:PatternDescent", f"{_RELU} and {_LOSSES}", relu, _cost("patterns"),
+           "cones.patterns", 12.0),
+    Choice(_D, "blocks", "engines.knots:KnotDescent", f"a KnotNetwork and {_SQUARE}", _knots, _cost("blocks"),
+           "knots.descent", 8.0),
+    Choice(_D, "windows", "engines.steps:WindowDescent", "a network of steps and the square or norm loss",
+           _steps, _cost("windows"), "steps.descent", 3.0),
+    Choice(_D, "scaled", "engines.logs:LogDescent", f"a LogScaledNetwork, {_SQUARE} and orthonormal inputs",
+           _log_scaled, _cost("scaled"), "orthogonal.descent", 2.0),
+    Choice(_F, "dense", "engines.dense_flow:DenseFlow", "a ReLUNetwork or a KnotNetwork", _gated,
+           _dense_flow_cost),
+    Choice(_F, "cones", "engines.cone_flow:ConeFlow", f"{_PLANE} and {_LOSSES}", _plane, _cone_flow_cost,
+           "cones.flow_step", 12.0),
+    Choice(_F, "stages", "engines.knots:KnotFlow", f"a KnotNetwork and {_SQUARE}", _knots, _knot_flow_cost,
+           "knots.flow", 10.0),
+    Choice(_F, "smooth", "engines.smooth_flow:sample_flow", "a network of steps", _smooth, _dense_flow_cost),
+    Choice(_F, "leaps", "engines.logs:LogFlow", f"a LogScaledNetwork, {_SQUARE} and orthonormal inputs",
+           _log_scaled, _knot_flow_cost, "orthogonal.flow", 12.0),
+    Choice(_S, "dense", "engines.stepping:SampledDescent", "nothing", lambda task: not task.sampling.box,
+           _sampled_cost),
+    Choice(_S, "plain", "engines.steps:PlainSteps", _COMPILED_SGD, _one_step_at_a_time,
+           _sgd_cost(25.0, 2.3), "steps.sgd", 3.0),
+    Choice(_S, "plateaus", "engines.steps:PlateauSteps", f"{_COMPILED_SGD}, batch 1", _in_cells,
+           _sgd_cost(10.0, 0.17), "steps.plateaus", 5.0),
+    Choice(_S, "hats", "engines.steps:HatSteps", f"{_COMPILED_SGD}, batch 1", _in_cells,
+           _sgd_cost(30.0, 0.01), "steps.hats", 9.0),
+    Choice(_A, "dense", "adam:DenseAdam", "nothing", _any, _cost("dense")),
+    Choice(_A, "sweep", "adam:SweepAdam", f"a KnotNetwork and {_SQUARE}", _knots, _cost("blocks"),
+           "knots.sweeps", 4.0),
+)  # fmt: skip
+"""One row per engine."""
+RETIRED = {
+    (_D, "sliding"): "gradient_flow(engine='cones'), which follows the limit of small steps exactly",
+    (_D, "bucketed"): "'patterns', which begins by buckets and groups later",
+}
+"""Engines that are gone → what to write instead."""
+
+
+def names_of(verb: str) -> tuple[str, ...]:
+    """Return what `engine=` takes."""
+    return ("auto", *(row.name for row in ENGINES if row.verb == verb))
+
+
+def chosen_engine(verb: str, name: str, task: Any, precision: str = "double") -> partial[Engine[Any]]:
+    """Return what makes the engine of that name, or the cheapest exact one; refuse one that does not fit."""
+    rows = {row.name: row for row in ENGINES if row.verb == verb}
+    if (verb, name) in RETIRED and name not in rows:
+        raise InvalidInputError(f"engine: {name!r} is gone; take {RETIRED[verb, name]}")
+    one_of(name, "engine", ("auto", *rows))
+    able = {key: row for key, row in rows.items() if row.single or precision == "double"}
+    if name == "auto":
+        return _cheapest(list(able.values()), task)
+    if not rows[name].fits(task):
+        raise InvalidInputError(f"engine: '{name}' needs {rows[name].needs}, {_got(task)}")
+    if name not in able:
+        listed = ", ".join(able)
+        raise InvalidInputError(f"precision: 'single' needs one of the engines {listed}, got '{name}'")
+    _warn_of_revival(rows[name], task)
+    return partial(rows[name].engine(), task)
+
+
+def _cheapest(rows: list[Choice], task: Any) -> partial[Engine[Any]]:
+    """Return what makes the engine with the least expected time, maybe in the span of few inputs."""
+    fitting = _exact([row for row in rows if row.auto and row.fits(task)])
+    if not fitting:
+        raise InvalidInputError(f"precision: 'single' needs a ReLUNetwork, {_got(task)}")
+    best = min(fitting, key=lambda row: row.total(task))
+    if best.name not in TERMS or not relu(task) or best.name == "decoupled":
+        return partial(best.engine(), task)
+    if task.dataset.size < task.dataset.dimension:
+        spanned = replace(task, in_span=True)
+        inside = [row for row in rows if row.auto and row.name in IN_SPAN and row.fits(spanned)]
+        other = min(inside, key=lambda row: row.total(spanned))
+        if other.total(spanned) < best.total(task):
+            made: Callable[..., Engine[Any]] = SpannedDescent
+            return partial(made, task, other.engine())
+    return partial(best.engine(), task)
+
+
+def _exact(rows: list[Choice]) -> list[Choice]:
+    """Return those in whose coordinates what is frozen stays frozen, if there are such; else all.
+
+    On orthogonal inputs a coordinate ⟨w_j, x_k⟩ ≤ 0 never moves ([incremental] Assumption 2). In the
+    coordinates of the data that is so to the last bit; in w, rounding of the others would revive it.
+    """
+    return [row for row in rows if row.name in ("decoupled", "scaled")] or rows
+
+
+def _warn_of_revival(row: Choice, task: Any) -> None:
+    """Warn of an engine in whose coordinates rounding may revive what is frozen."""
+    if row.verb != _D or row.name in ("decoupled", "scaled") or not _orthogonal(task):
+        return
+    if float(np.abs(task.network.inner).max()) < TINY_START and task.network.slope == 0:
+        warnings.warn(
+            f"engine {row.name!r}: the inputs are orthogonal and the start is tiny; rounding may revive "
+            "coordinates that never move. engine='decoupled' keeps them.",
+            RuntimeWarning,
+            stacklevel=4,
+        )
+
+
+def _got(task: Any) -> str:
+    """Say what a task is, for an error message."""
+    loss = "no loss" if task.loss is None else f"a {type(task.loss).__name__}"
+    place = f" on inputs of dimension {task.dataset.dimension}" if isinstance(task, Task) else ""
+    return f"got a {type(task.network).__name__} and {loss}{place}"

@@ -1,0 +1,244 @@
+"""Paths: networks as a function of time, kept as arrays.
+
+A path is a class whose fields are its columns: arrays with a shape in symbols. The recorder joins the rows
+that an engine hands down by these declarations, and files are checked by them. θ ∈ R^P is all parameters of a
+network in one vector, in the order of `PARAMETERS`.
+
+`Snapshots` keeps θ at recorded times; `Polynomials` one polynomial per step of an integrator, as its values
+at the Chebyshev–Lobatto nodes of the step, so that it can be read at any time at the integrator's accuracy.
+Other kinds have files of their own: `group_path`, `replayed`, and beside their engines `Moves` and `Saddles`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, get_args, get_type_hints
+
+import numpy as np
+
+from shallowflow.arrays import Floats, FrozenArrays, Ints, real
+from shallowflow.errors import FileFormatError, InvalidInputError
+from shallowflow.lobatto import lobatto_weights
+from shallowflow.models.base import BaseNetwork
+from shallowflow.models.networks import Network
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    N_co = TypeVar("N_co", bound=BaseNetwork, default=Network, covariant=True)
+    N = TypeVar("N", bound=BaseNetwork, default=Network)
+else:
+    from typing import TypeVar
+
+    N_co = TypeVar("N_co", covariant=True)
+    N = TypeVar("N")
+
+Rows = Mapping[str, Any]
+"""Columns (arrays) by name, as an engine hands them down for the steps of one piece."""
+LARGEST_TABLE = 2**30
+"""Bytes that `recorded` may take."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """What an array of a path holds.
+
+    shape: numbers and symbols such as "s+1" or "3C"; P, m, d are the network's numbers of parameters, neurons
+    and coordinates, other letters are set by the first array that has them. join: how the recorder makes one
+    array from those of all pieces: "rows" (one after the other), "knots" (each begins where the last ended),
+    "counts" (numbers per step, which become offsets), "fixed" (a constant of the run).
+    whole: integers, which lie in [0, below) if that is given; rising: never falls; finite: no inf or NaN.
+    """
+
+    shape: tuple[str | int, ...]
+    join: str = "rows"
+    whole: bool = False
+    below: str = ""
+    rising: bool = False
+    finite: bool = True
+
+
+def flatten(network: BaseNetwork, out: Floats | None = None) -> Floats:
+    """Return the parameters of a network as one vector (P,), written into `out` if that is given."""
+    return np.concatenate([np.ravel(values) for values in network.parameters.values()], out=out)
+
+
+def unflatten(template: N, theta: Floats) -> N:
+    """Return the network of `template`'s shape with parameters θ."""
+    parameters, start = {}, 0
+    for name, values in template.parameters.items():
+        parameters[name] = theta[start : start + values.size].reshape(values.shape)
+        start += values.size
+    return template.moved(parameters)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Path(FrozenArrays, Generic[N_co]):
+    """Networks of `template`'s shape over the times of s steps, (s + 1,)."""
+
+    kind: ClassVar[str]
+    alone: ClassVar[bool] = False
+    """Whether a piece can be read at times inside it, without the pieces before."""
+    compact: ClassVar[bool] = False
+    """Whether a step takes much less memory than a few networks."""
+
+    template: N_co
+    times: Annotated[Floats, Column(("s+1",), "knots", rising=True)]
+
+    def __call__(self, time: float) -> N_co:
+        """Return the network at a time in [times[0], times[-1]]; at a jump, the one after it."""
+        raise NotImplementedError
+
+    def resting(self, time: float) -> tuple[Ints, Ints] | None:
+        """Return neurons and data points, pair by pair, that rest on each other; None: not known."""
+        return None
+
+    def recorded(self) -> Floats:
+        """Return θ at `times`, (s + 1, P)."""
+        self._check_table()
+        return np.array([flatten(self(float(time))) for time in self.times])
+
+    def _check_table(self) -> None:
+        size = sum(values.size for values in self.template.parameters.values())
+        if 8 * size * len(self.times) > LARGEST_TABLE:
+            raise InvalidInputError(
+                f"trajectory: a table of {len(self.times)} networks of {size} numbers would take "
+                f"{8e-9 * size * len(self.times):.3g} GB; ask for the times you need, one by one"
+            )
+
+    def check(self) -> None:
+        """Refuse, in a file, what shapes and ranges do not show."""
+
+    @classmethod
+    @cache
+    def columns(cls) -> dict[str, Column]:
+        """Return the columns by name."""
+        hints = get_type_hints(cls, include_extras=True)
+        return {
+            field.name: column
+            for field in fields(cls)
+            for column in _extras(hints[field.name])
+            if isinstance(column, Column)
+        }
+
+    @classmethod
+    @cache
+    def optional(cls) -> frozenset[str]:
+        """Return the names of columns that may be None."""
+        return frozenset(f.name for f in fields(cls) if f.name in cls.columns() and f.default is None)
+
+    def _step_at(self, time: float) -> int:
+        """Return the number of the step that contains a time, the later one of two."""
+        return int(np.clip(np.searchsorted(self.times, time, side="right") - 1, 0, len(self.times) - 2))
+
+
+def _extras(hint: Any) -> tuple[Any, ...]:
+    """Return what `Annotated` adds to a type, also to one that may be None."""
+    parts = (hint, *get_args(hint))
+    return tuple(extra for part in parts for extra in getattr(part, "__metadata__", ()))
+
+
+def within(time: float, times: Floats) -> float:
+    """Return a time checked to lie inside the recorded interval (up to rounding)."""
+    time = real(time, "t")
+    first, last = float(times[0]), float(times[-1])
+    slack = 1e-12 * max(abs(first), abs(last))
+    if not first - slack <= time <= last + slack:
+        raise InvalidInputError(f"t: must lie in [{first:g}, {last:g}], got {time:g}")
+    return min(max(time, first), last)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RestLog(Path[N_co]):
+    """A path with a log of the pairs (neuron, data point) that rest on each other, as its flow knew them.
+
+    rest_times (r,): when it changed; rest_neurons (r,); rest_points (r,): k ≥ 0 where the neuron comes to
+    rest on point k, −1 − k where it leaves it. None: the run had no such log.
+    """
+
+    rest_times: Annotated[Floats, Column(("r",), rising=True)] | None = field(default=None, kw_only=True)
+    rest_neurons: Annotated[Ints, Column(("r",), whole=True, below="m")] | None = field(
+        default=None, kw_only=True
+    )
+    rest_points: Annotated[Ints, Column(("r",), whole=True)] | None = field(default=None, kw_only=True)
+
+    def resting(self, time: float) -> tuple[Ints, Ints] | None:
+        """Return neurons and data points, pair by pair, that rest on each other; None: not known."""
+        if self.rest_times is None or self.rest_neurons is None or self.rest_points is None:
+            return None
+        known = int(np.searchsorted(self.rest_times, within(time, self.times), side="right"))
+        pairs = dict[tuple[int, int], None]()
+        for j, k in zip(self.rest_neurons[:known].tolist(), self.rest_points[:known].tolist(), strict=True):
+            if k >= 0:
+                pairs[j, k] = None
+            else:
+                pairs.pop((j, -1 - k), None)
+        found = np.array(list(pairs), dtype=np.int64).reshape(-1, 2)
+        return found[:, 0], found[:, 1]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Snapshots(RestLog[N_co]):
+    """Networks at recorded times (K,), values (K, P); linear between neighbours.
+
+    Between two consecutive steps of a descent the straight line is the descent itself; between sparser
+    records it is an interpolation. With `sparse` (networks not recorded on the way) only the recorded times
+    themselves may be asked for.
+    """
+
+    kind: ClassVar[str] = "snapshots"
+    values: Annotated[Floats, Column(("s+1", "P"), finite=False)]
+    sparse: bool = False
+
+    def __call__(self, time: float) -> N_co:
+        """Return the network at a time in [times[0], times[-1]]."""
+        time = within(time, self.times)
+        right = int(np.clip(np.searchsorted(self.times, time), 1, max(len(self.times) - 1, 1)))
+        if len(self.times) == 1 or time <= self.times[right - 1]:
+            return unflatten(self.template, self.values[right - 1])
+        if time == self.times[right]:
+            return unflatten(self.template, self.values[right])
+        if self.sparse:
+            raise InvalidInputError(
+                f"t: networks were recorded at {len(self.times)} times only, none at {time:g}; "
+                "run again with networks=True in the record"
+            )
+        share = (time - self.times[right - 1]) / (self.times[right] - self.times[right - 1])
+        theta = (1 - share) * self.values[right - 1] + share * self.values[right]
+        return unflatten(self.template, theta)
+
+    def recorded(self) -> Floats:
+        """Return θ at the recorded times, (K, P)."""
+        return self.values
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Polynomials(RestLog[N_co]):
+    """One polynomial per step: values (s, q, P) at the q Chebyshev–Lobatto nodes of [times_i, times_i+1]."""
+
+    kind: ClassVar[str] = "polynomials"
+    alone: ClassVar[bool] = True
+    values: Annotated[Floats, Column(("s", "q", "P"))]
+
+    def __call__(self, time: float) -> N_co:
+        """Return the network at a time in [times[0], times[-1]]."""
+        time = within(time, self.times)
+        step = self._step_at(time)
+        share = (time - self.times[step]) / (self.times[step + 1] - self.times[step])
+        return unflatten(self.template, lobatto_weights(share, self.values.shape[1]) @ self.values[step])
+
+    def recorded(self) -> Floats:
+        """Return θ at the ends of the steps, (s + 1, P)."""
+        self._check_table()
+        return np.concatenate([self.values[:, 0], self.values[-1:, -1]])
+
+    def check(self) -> None:
+        """Refuse paths without a step, steps of no length, and steps with fewer than two nodes."""
+        if len(self.times) < 2 or np.any(np.diff(self.times) <= 0):
+            raise FileFormatError("path_times must have a step, and all steps a length")
+        if self.values.shape[1] < 2:
+            raise FileFormatError(
+                f"path_values has {self.values.shape[1]} nodes per step instead of 2 or more"
+            )

@@ -1,0 +1,347 @@
+"""The data of the paper's examples, and where training on them ends.
+
+Figure 1: the data, and which assumptions they satisfy. §5: the limit is a saddle or a local minimum, and the
+same for every width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from shallowflow.data import STEWART_TEACHER, Dataset
+from shallowflow.data.generators import stewart, three_points
+from shallowflow.dynamics.descent import gradient_descent
+from shallowflow.dynamics.record import Record
+from shallowflow.dynamics.trajectory import Trajectory
+from shallowflow.experiments.experiment import Claim, Experiment, Findings, Progress, Values, part, scales
+from shallowflow.experiments.figure import Figure, Panel, Series
+from shallowflow.experiments.network_panels import (
+    data_series,
+    function_on_line,
+    least_squares_line,
+    line_grid,
+)
+from shallowflow.landscape import Nature, extremal_vectors, least_squares, nature, spurious_conditions
+from shallowflow.models import ReLUNetwork, initialize
+
+ASSUMED = ((-0.95, 1.0), (0.0, 0.05), (0.95, 1.0))
+"""Three points (x, y) of Assumption 3 with η < 1/6, like those that Figure 1 draws without numbers."""
+INITIALISATIONS = ("balanced", "dominated", "gaussian")
+FITTED = 1e-3
+"""Share of the line's loss below which a network fits the data."""
+
+
+def assumed_points(points: tuple[tuple[float, float], ...] = ASSUMED) -> Dataset:
+    """Return data that satisfy Assumption 3, bias coordinate appended."""
+    table = np.array(points)
+    return Dataset(table[:, :1], table[:, 1], name="Assumption 3").with_bias()
+
+
+def run_fig1(parameters: Values, progress: Progress) -> Findings:
+    """Show the three data sets and check what the paper says of them."""
+    assumed, used = assumed_points(parameters["assumed"]), three_points()
+    sampled = stewart(parameters["size"], seed=parameters["seed"])
+    x = np.linspace(-1.0, 1.0, 401)
+    teacher = Series(x, STEWART_TEACHER(x), "teacher", tone="muted")
+    panels = tuple(
+        Panel((behind, data_series(dataset)), title, "x", "y", y_limits=(-0.1, 1.3))
+        for dataset, title, behind in (
+            (assumed, "Assumption 3, η < 1/6", least_squares_line(assumed, 2)),
+            (used, "the three points of §6", least_squares_line(used, 2)),
+            (sampled, f"Stewart's teacher, {sampled.size} points", teacher),
+        )
+    )
+    caption = "Left and middle: small networks end in the dashed least-squares line. Right: App. B.2."
+    figure = Figure("fig1", "The data of the examples", panels, caption, columns=3)
+    return Findings((figure,), _data_claims(assumed, used))
+
+
+def _data_claims(assumed: Dataset, used: Dataset) -> tuple[Claim, ...]:
+    first, second = spurious_conditions(assumed), spurious_conditions(used)
+    kept = (first.assumption_4, first.assumption_5, first.assumption_6)
+    middle = float(used.targets[1] - used.inputs[1] @ least_squares(used).coefficients)
+    kinks = 1 + int(np.sum(np.abs(np.diff(STEWART_TEACHER.slopes)) > 0))
+    return (
+        Claim(
+            "Data of Assumption 3 with η < 1/6 satisfy Assumptions 4, 5 and 6 (Lemma 8)",
+            "they do",
+            f"smallest η {first.eta:.3g}; Assumptions 4, 5, 6: {', '.join(_yes(k) for k in kept)}",
+            first.assumption_3 and all(kept),
+            "true of these points; Lemma 8's proof has a slip, and Assumption 5 can fail for others",
+        ),
+        Claim(
+            "The three points of §6 do not satisfy Assumption 3, yet resemble it",
+            "all positively correlated, positive labels, middle point below the line",
+            f"Assumption 3: {_yes(second.assumption_3)}; Assumption 4: {_yes(second.assumption_4)}; "
+            f"middle point {middle:.3g} from the line; Assumption 5: {_yes(second.assumption_5)}, "
+            f"Assumption 6: {_yes(second.assumption_6)}",
+            not second.assumption_3 and second.assumption_4 and middle < 0,
+        ),
+        Claim(
+            "There is one extremal vector, (1/n)Σ y_k x_k, a maximum of G",
+            "the single extremal vector",
+            "; ".join(
+                ", ".join(f"{v.kind} {np.round(v.vector, 4).tolist()}" for v in extremal_vectors(data))
+                for data in (assumed, used)
+            ),
+            all(_is_single(data) for data in (assumed, used)),
+        ),
+        Claim(
+            "The teacher is a network of eight neurons",
+            "8 neurons",
+            f"{kinks} kinks in [−1, 1), the first at −1",
+            kinks == 8,
+        ),
+    )
+
+
+def _yes(holds: bool) -> str:
+    return "yes" if holds else "no"
+
+
+def _is_single(dataset: Dataset) -> bool:
+    found = extremal_vectors(dataset)
+    expected = dataset.targets @ dataset.inputs / dataset.size
+    return len(found) == 1 and found[0].kind == "maximum" and np.allclose(found[0].vector, expected)
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How one descent ended: its loss over the line's, what the limit is, and how far a neuron has shrunk."""
+
+    loss: float
+    nature: Nature
+    shrinkage: float
+
+    @property
+    def fits(self) -> bool:
+        """Whether the data are fitted."""
+        return self.loss < FITTED
+
+    @property
+    def at_line(self) -> bool:
+        """Whether the loss is that of the least-squares line."""
+        return abs(self.loss - 1) < FITTED
+
+    def __str__(self) -> str:
+        place = "at the line" if self.at_line else "elsewhere"
+        return "global minimum" if self.fits else f"{self.nature.kind}, {place}"
+
+
+Endings = Mapping[tuple[str, str, str], list[Ending]]
+"""By the name of the data, the initialisation and the name of the step."""
+
+
+def _ending(dataset: Dataset, init: str, seed: int, step: float, parameters: Values) -> Ending:
+    """Return how the descent from a start ends."""
+    make, scale = getattr(initialize, init), parameters["init_scale"]
+    network: ReLUNetwork = make(parameters["width"], 2, init_scale=scale, seed=seed)
+    steps, engine = round(parameters["until"] / step), parameters["engine"]
+    run = gradient_descent(
+        network, dataset, step=step, steps=steps, engine=engine, record=Record.geometric(2)
+    )
+    final = run.final
+    assert isinstance(final, ReLUNetwork)
+    sizes = [np.hypot(np.linalg.norm(n.inner, axis=1), np.abs(n.outer)) for n in (network, final)]
+    loss = float(run.losses[-1]) / least_squares(dataset).loss
+    return Ending(loss, nature(final, dataset), float(np.min(sizes[1] / sizes[0])))
+
+
+def run_nature(parameters: Values, progress: Progress) -> Findings:
+    """Classify the limits of balanced, dominated and unbalanced starts, for two step sizes."""
+    datasets = {"three points": three_points(), "Assumption 3": assumed_points()}
+    cases = [
+        (name, init, speed)
+        for name in datasets
+        for init in INITIALISATIONS
+        for speed in ("step", "coarse_step")
+    ]
+    found: dict[tuple[str, str, str], list[Ending]] = {}
+    for number, (name, init, speed) in enumerate(cases):
+        progress(number / len(cases), f"{init} start on {name}")
+        found[name, init, speed] = [
+            _ending(datasets[name], init, seed, parameters[speed], parameters) for seed in parameters["seeds"]
+        ]
+    panels = tuple(_ending_panel(name, found) for name in datasets)
+    figure = Figure("nature", "Where training ends", panels, "One point per run.")
+    return Findings((figure,), _nature_claims(found, tuple(datasets)))
+
+
+def _nature_claims(found: Endings, names: tuple[str, ...]) -> tuple[Claim, ...]:
+    def kinds(name: str, init: str) -> str:
+        """Return how many runs end at which kind of point."""
+        words = [str(one) for one in found[name, init, "step"]]
+        counts = ", ".join(f"{words.count(word)} × {word}" for word in dict.fromkeys(words))
+        return f"{name}: {counts}"
+
+    def every(init: str) -> str:
+        return "; ".join(kinds(name, init) for name in names)
+
+    fine = {init: [e for name in names for e in found[name, init, "step"]] for init in INITIALISATIONS}
+    stuck = {init: all(e.at_line for e in endings) for init, endings in fine.items()}
+    zeros = sum(e.nature.zero_neurons for e in fine["balanced"])
+    coarse = {init: found["Assumption 3", init, "coarse_step"] for init in ("balanced", "dominated")}
+    escaped = {init: sum(e.fits for e in runs) for init, runs in coarse.items()}
+    return (
+        Claim(
+            "A dominated start ends in a spurious local minimum",
+            "local minimum",
+            every("dominated"),
+            stuck["dominated"] and all(e.nature.kind == "local minimum" for e in fine["dominated"]),
+        ),
+        Claim(
+            "A balanced start ends in the least-squares line",
+            "spurious stationary point",
+            every("balanced"),
+            stuck["balanced"],
+        ),
+        Claim(
+            "The limit of a balanced start can include zero neurons, which makes it a saddle",
+            "saddle",
+            f"{zeros} zero neurons; the smallest neuron has shrunk to "
+            f"{min(e.shrinkage for e in fine['balanced']):.1g} of its start; {every('balanced')}",
+            zeros > 0 and any(e.nature.kind == "saddle" for e in fine["balanced"]),
+            "before it vanishes, every shrinking neuron comes to rest where it is active on all points or on "
+            "none: such limits are local minima",
+        ),
+        Claim(
+            "A balanced start is the one that finite steps can challenge (App. B.1)",
+            "convergence to the line is less obvious there",
+            "with the coarse step these runs on Assumption 3's data leave the line and fit them: "
+            + ", ".join(f"{init} {escaped[init]} of {len(coarse[init])}" for init in coarse),
+            escaped["balanced"] > 0 == escaped["dominated"],
+            "at 2,000 neurons; at 200,000 a coarse step carries dominated starts away from the line, too",
+        ),
+        Claim(
+            "Unbalanced starts converge to a global minimum on the data of Assumption 3",
+            "global minimum",
+            kinds("Assumption 3", "gaussian"),
+            all(e.fits for e in found["Assumption 3", "gaussian", "step"]),
+        ),
+    )
+
+
+def _ending_panel(name: str, found: Endings) -> Panel:
+    series = []
+    for speed, label, tone, aside in (
+        ("step", "fine step", "blue", -0.12),
+        ("coarse_step", "coarse step", "orange", 0.12),
+    ):
+        places, losses = list[float](), list[float]()
+        for place, init in enumerate(INITIALISATIONS):
+            endings = found[name, init, speed]
+            places += (place + (aside + np.linspace(-0.06, 0.06, len(endings)))).tolist()
+            losses += [one.loss for one in endings]
+        series.append(Series(places, losses, label, style="points", tone=tone))
+    names = tuple((float(i), init) for i, init in enumerate(INITIALISATIONS))
+    return Panel(
+        tuple(series),
+        name,
+        "initialisation",
+        "final loss / loss of the line",
+        x_limits=(-0.5, len(names) - 0.5),
+        y_limits=(-0.08, 1.15),
+        x_ticks=names,
+    )
+
+
+def run_width(parameters: Values, progress: Progress) -> Findings:
+    """Train networks of growing width on the three points and compare their limits."""
+    dataset, widths = three_points(), parameters["widths"]
+    line = least_squares(dataset)
+    runs = [
+        gradient_descent(
+            initialize.balanced(width, 2, init_scale=parameters["init_scale"], seed=parameters["seed"]),
+            dataset,
+            step=parameters["step"],
+            steps=parameters["steps"],
+            engine=parameters["engine"],
+            record=Record.geometric(parameters["points"], networks=False),
+            progress=part(progress, number, len(widths), f"{width:,} neurons"),
+        )
+        for number, width in enumerate(widths)
+    ]
+    inside = dataset.inputs @ line.coefficients
+    distances = [float(np.max(np.abs(run.final(dataset.inputs) - inside))) for run in runs]
+    losses = [float(run.losses[-1]) for run in runs]
+    claims = (
+        Claim(
+            "Networks of every width end in the least-squares line (Theorem 2 holds for any m)",
+            f"the same limit, loss {line.loss:.10f}",
+            "; ".join(f"m = {m:,}: distance {d:.1g}" for m, d in zip(widths, distances, strict=True)),
+            max(distances) < parameters["distance"],
+        ),
+        Claim(
+            "The loss does not vanish as the width grows",
+            "lim L > 0, even for m → ∞",
+            f"losses from {min(losses):.10f} to {max(losses):.10f}",
+            min(losses) > 0.99 * line.loss,
+        ),
+    )
+    return Findings((_width_figure(runs, dataset, widths),), claims)
+
+
+def _width_figure(runs: list[Trajectory], dataset: Dataset, widths: tuple[int, ...]) -> Figure:
+    x = line_grid(dataset, 41)
+    functions, losses = list[Series](), list[Series]()
+    for run, width, size in zip(runs, widths, np.linspace(2.2, 0.6, len(widths)).tolist(), strict=True):
+        label = f"m = {width:,}"
+        functions.append(Series(x, function_on_line(run.final, x, dataset), label, size=size))
+        losses.append(Series(run.times[1:], run.losses[1:], label, size=size))
+    functions.append(data_series(dataset))
+    panels = (
+        Panel(tuple(functions), "functions at the end", "x", "h(x)", y_limits=(-0.1, 1.3)),
+        Panel(tuple(losses), "training loss", "time (step × iterations)", "½ mean squared error", "log"),
+    )
+    return Figure("width", "Three points: the same limit at every width", panels)
+
+
+_SMALL = {"init_scale": 1e-3, "engine": "cones"}
+
+FIG1 = Experiment(
+    "early_alignment/fig1",
+    "The data: Assumption 3, the three points, Stewart's teacher",
+    "Figure 1, §4, §6, App. B",
+    scales({"assumed": ASSUMED, "size": 40, "seed": 0}),
+    run_fig1,
+    cost={"quick": 0.2},
+)
+NATURE = Experiment(
+    "early_alignment/nature",
+    "Saddle or local minimum: the limits of balanced, dominated and unbalanced starts",
+    "§5, App. B.1",
+    scales(
+        {**_SMALL, "step": 2e-3, "coarse_step": 2e-2},
+        quick={"width": 2_000, "until": 400.0, "seeds": (0, 1, 2)},
+        paper={"width": 200_000, "until": 4_000.0, "seeds": (0, 1, 2, 3, 4)},
+    ),
+    run_nature,
+    cost={"quick": 6.4, "paper": 2008},
+)
+WIDTH = Experiment(
+    "early_alignment/width",
+    "Three points: the same limit for every width",
+    "Theorem 2, §6",
+    scales(
+        {**_SMALL, "seed": 0},
+        quick={
+            "widths": (100, 1_000, 10_000),
+            "step": 1e-2,
+            "steps": 40_000,
+            "points": 100,
+            "distance": 1e-6,
+        },
+        paper={
+            "widths": (100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000),
+            "step": 2e-3,
+            "steps": 2_000_000,
+            "points": 40,
+            "distance": 1e-9,
+        },
+    ),
+    run_width,
+    cost={"quick": 1.7, "paper": 171},
+)

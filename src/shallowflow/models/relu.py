@@ -1,0 +1,251 @@
+"""Kinks: the (leaky) ReLU and its networks, in d dimensions, at any scale, and on the line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from shallowflow.arrays import Floats, matrix, positive, same_length, unit_interval, vector
+from shallowflow.models.base import BaseNetwork, Parameters
+
+
+@dataclass(frozen=True)
+class LeakyReLU:
+    """σ(z) = max(z, slope·z) with 0 ≤ slope < 1; slope = 0 is ReLU, and ReLU'(0) = 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> LeakyReLU(0.1)(np.array([-2.0, 3.0]))
+    array([-0.2,  3. ])
+    """
+
+    slope: float = 0.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "slope", unit_interval(self.slope, "slope"))
+
+    def __call__(self, z: Floats) -> Floats:
+        """Return max(z, slope·z)."""
+        return np.maximum(z, self.slope * z)
+
+    def derivative(self, z: Floats) -> Floats:
+        """Return 1 where z > 0 and `slope` elsewhere."""
+        return np.where(z > 0, 1.0, self.slope)
+
+
+@dataclass(frozen=True, eq=False, init=False, repr=False)
+class ReLUNetwork(BaseNetwork):
+    """h(x) = scale · Σ_j outer_j σ(⟨inner_j, x⟩), σ the (leaky) ReLU with the given slope.
+
+    inner: (m, d); outer: (m,). [early_alignment] (1), [weak_interaction] (1) with scale = 1/m.
+
+    Examples
+    --------
+    >>> ReLUNetwork([[1.0, 0.0]], [2.0])([[3.0, 5.0]])
+    array([6.])
+    """
+
+    PARAMETERS: ClassVar[tuple[str, ...]] = ("inner", "outer")
+
+    inner: Floats
+    outer: Floats
+    slope: float = 0.0
+    scale: float = 1.0
+
+    def __init__(self, inner: ArrayLike, outer: ArrayLike, slope: float = 0.0, scale: float = 1.0) -> None:
+        fields = self.__dict__
+        fields["inner"] = matrix(inner, "inner")
+        fields["outer"] = vector(outer, "outer")
+        fields["slope"] = unit_interval(slope, "slope")
+        fields["scale"] = positive(scale, "scale")
+        same_length(self.inner, self.outer, "inner, outer")
+
+    @property
+    def dimension(self) -> int:
+        """The dimension d of the inputs."""
+        return int(self.inner.shape[1])
+
+    @property
+    def activation(self) -> LeakyReLU:
+        """σ."""
+        return LeakyReLU(self.slope)
+
+    def predict(self, inputs: Floats) -> Floats:
+        """Return h at checked inputs (k, d)."""
+        z = inputs @ self.inner.T
+        return self.scale * (np.maximum(z, self.slope * z) @ self.outer)
+
+    def preactivations(self, inputs: Floats) -> Floats:
+        """Return ⟨inner_j, x_k⟩ as an (m, k) matrix."""
+        return self.inner @ inputs.T
+
+    def pullback(self, inputs: Floats, covector: Floats, gates: Floats | None = None) -> Parameters:
+        """Return Σ_k covector_k ∂h(x_k)/∂θ for every parameter array.
+
+        `gates` (m, k) replaces σ'(⟨inner_j, x_k⟩): an element of the subgradient, chosen by a flow.
+        """
+        z = self.preactivations(inputs)
+        if gates is None:
+            gates = np.where(z > 0, 1.0, self.slope)
+        weighted = gates * (self.scale * covector)
+        return {
+            "inner": self.outer[:, None] * (weighted @ inputs),
+            "outer": np.einsum("jk,jk->j", weighted, z),
+        }
+
+    def tangent_kernel(self, inputs: Floats, epsilon: float = 1.0) -> Floats:
+        """Return J Jᵀ (k, k), the inner columns of the Jacobian J weighted by √epsilon."""
+        z = self.preactivations(inputs)
+        gates = np.where(z > 0, 1.0, self.slope)
+        features, tangents = gates * z, self.outer[:, None] * gates
+        inner = (tangents.T @ tangents) * (inputs @ inputs.T)
+        return self.scale**2 * (features.T @ features + epsilon * inner)
+
+
+@dataclass(frozen=True, eq=False, init=False, repr=False)
+class LogScaledNetwork(BaseNetwork):
+    """h(x) = Σ_j e^{2ℓ_j} outer_j relu(⟨inner_j, x⟩): a ReLU network whose neurons carry a log-scale each.
+
+    Neuron j is w_j = e^{ℓ_j} inner_j, a_j = e^{ℓ_j} outer_j, so that a scale of 10⁻¹⁰⁰⁰ is no trouble,
+    [incremental] App. A.1. inner: (m, d); outer, log_scales: (m,).
+
+    Examples
+    --------
+    >>> tiny = LogScaledNetwork([[0.6, 0.8]], [1.0], [-2302.6])
+    >>> tiny([[1.0, 1.0]]), tiny.log_norms
+    (array([0.]), array([-2302.6]))
+    """
+
+    PARAMETERS: ClassVar[tuple[str, ...]] = ("inner", "outer", "log_scales")
+    slope: ClassVar[float] = 0.0
+
+    inner: Floats
+    outer: Floats
+    log_scales: Floats
+
+    def __init__(self, inner: ArrayLike, outer: ArrayLike, log_scales: ArrayLike) -> None:
+        fields = self.__dict__
+        fields["inner"] = matrix(inner, "inner")
+        fields["outer"] = vector(outer, "outer")
+        fields["log_scales"] = vector(log_scales, "log_scales")
+        same_length(self.inner, self.outer, "inner, outer")
+        same_length(self.outer, self.log_scales, "outer, log_scales")
+
+    @property
+    def dimension(self) -> int:
+        """The dimension d of the inputs."""
+        return int(self.inner.shape[1])
+
+    @property
+    def log_norms(self) -> Floats:
+        """ln ‖w_j‖, (m,); −∞ for a neuron without inner weights."""
+        with np.errstate(divide="ignore"):
+            norms: Floats = self.log_scales + np.log(np.linalg.norm(self.inner, axis=1))
+        return norms
+
+    @property
+    def acceleration(self) -> float:
+        """ln(1/α), α the largest |a_j|: accelerated time is time divided by it, [incremental] §2."""
+        with np.errstate(divide="ignore"):
+            return float(-np.max(self.log_scales + np.log(np.abs(self.outer))))
+
+    def to_relu(self) -> ReLUNetwork:
+        """Return the plain network; weights below the range of floating point numbers become 0."""
+        factors = np.exp(self.log_scales)
+        return ReLUNetwork(factors[:, None] * self.inner, factors * self.outer)
+
+    def predict(self, inputs: Floats) -> Floats:
+        """Return h at checked inputs (k, d)."""
+        return np.maximum(inputs @ self.inner.T, 0.0) @ (np.exp(2.0 * self.log_scales) * self.outer)
+
+    def preactivations(self, inputs: Floats) -> Floats:
+        """Return ⟨inner_j, x_k⟩ as an (m, k) matrix: those of w_j, up to its scale."""
+        return self.inner @ inputs.T
+
+    def pullback(self, inputs: Floats, covector: Floats) -> Parameters:
+        """Return Σ_k covector_k ∂h(x_k)/∂(w, a) divided by the scale of each neuron; log_scales stay.
+
+        θ − step·pullback(…) is then a step of plain descent in (w, a), whatever the scales.
+        """
+        z = self.preactivations(inputs)
+        weighted = (z > 0) * covector
+        return {
+            "inner": self.outer[:, None] * (weighted @ inputs),
+            "outer": np.einsum("jk,jk->j", weighted, z),
+            "log_scales": np.zeros(self.width),
+        }
+
+    def rescaled(self) -> LogScaledNetwork:
+        """Return the same network, the scale of every neuron with |outer_j| outside [½, 2] taken anew."""
+        size = np.abs(self.outer)
+        factor = np.where(((size < 0.5) | (size > 2.0)) & (size > 0), size, 1.0)
+        if np.all(factor == 1.0):
+            return self
+        return self.moved(
+            {
+                "inner": self.inner / factor[:, None],
+                "outer": self.outer / factor,
+                "log_scales": self.log_scales + np.log(factor),
+            }
+        )
+
+    def tangent_kernel(self, inputs: Floats, epsilon: float = 1.0) -> Floats:
+        """Return J Jᵀ (k, k) of h in (w, a), the inner columns of the Jacobian J weighted by √epsilon."""
+        return self.to_relu().tangent_kernel(inputs, epsilon)
+
+
+@dataclass(frozen=True, eq=False, init=False, repr=False)
+class KnotNetwork(BaseNetwork):
+    """f(x) = Σ_j outer_j relu(x − knots_j) on the line, [plateau] (2.2) reduced by Prop. 2.1.
+
+    Examples
+    --------
+    >>> KnotNetwork([0.0, 1.0], [1.0, -1.0])([0.5, 3.0])
+    array([0.5, 1. ])
+    """
+
+    PARAMETERS: ClassVar[tuple[str, ...]] = ("knots", "outer")
+    dimension: ClassVar[int] = 1
+    slope: ClassVar[float] = 0.0
+
+    knots: Floats
+    outer: Floats
+
+    def __init__(self, knots: ArrayLike, outer: ArrayLike) -> None:
+        self.__dict__["knots"] = vector(knots, "knots")
+        self.__dict__["outer"] = vector(outer, "outer")
+        same_length(self.knots, self.outer, "knots, outer")
+
+    def predict(self, inputs: Floats) -> Floats:
+        """Return f at checked inputs (k, 1), piece by piece in O((m + k) log m).
+
+        Right of the sorted knot b_l, f(x) = f(b_l) + (c_1 + … + c_l)(x − b_l).
+        """
+        order = np.argsort(self.knots)
+        knots, slopes = self.knots[order], np.cumsum(self.outer[order])
+        heights = np.concatenate([[0.0], np.cumsum(slopes[:-1] * np.diff(knots))])
+        x = inputs[:, 0]
+        piece = np.searchsorted(knots, x) - 1
+        return np.where(piece < 0, 0.0, heights[piece] + slopes[piece] * (x - knots[piece]))
+
+    def preactivations(self, inputs: Floats) -> Floats:
+        """Return x_k − knots_j as an (m, k) matrix."""
+        return inputs[:, 0] - self.knots[:, None]
+
+    def pullback(self, inputs: Floats, covector: Floats, gates: Floats | None = None) -> Parameters:
+        """Return Σ_k covector_k ∂f(x_k)/∂θ; `gates` as in `ReLUNetwork.pullback`."""
+        z = self.preactivations(inputs)
+        if gates is None:
+            gates = (z > 0).astype(np.float64)
+        weighted = gates * covector
+        return {"knots": -self.outer * weighted.sum(axis=1), "outer": np.einsum("jk,jk->j", weighted, z)}
+
+    def tangent_kernel(self, inputs: Floats, epsilon: float = 1.0) -> Floats:
+        """Return J Jᵀ (k, k), the inner columns of the Jacobian J weighted by √epsilon."""
+        z = self.preactivations(inputs)
+        features, tangents = np.maximum(z, 0.0), self.outer[:, None] * (z > 0)
+        return features.T @ features + epsilon * (tangents.T @ tangents)

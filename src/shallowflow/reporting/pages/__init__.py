@@ -1,1 +1,0 @@
-"""The report page: its text, its numbers, its files."""

@@ -1,0 +1,224 @@
+"""Results as plain numbers and texts, the contents of JSON: experiments, runs, fits, verdicts."""
+
+from __future__ import annotations
+
+import csv
+import inspect
+import io
+import json
+import math
+import platform
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from shallowflow.arrays import shown
+from shallowflow.certificates import Certificate, Verdict
+from shallowflow.data.dataset import Dataset
+from shallowflow.dynamics.trajectory import Trajectory
+from shallowflow.experiments.experiment import Experiment, Reproduction
+from shallowflow.experiments.figure import Figure
+from shallowflow.files import write_atomically
+from shallowflow.studies.code import version
+
+if TYPE_CHECKING:
+    from shallowflow.estimators.base import Pieces
+
+LARGEST_SERIES = 10_000
+"""Longer series are named with their length, without their numbers."""
+PACKAGES = ("shallowflow", "numpy", "scipy", "numba", "matplotlib")
+
+
+def summary(reproductions: Sequence[Reproduction], *, series: bool = False) -> dict[str, Any]:
+    """Return versions, counts and every claim; with `series` the numbers of the figures too."""
+    held, total = count_claims(reproductions)
+    return {
+        "versions": versions(),
+        "claims": {"total": total, "hold": held},
+        "reproductions": [_reproduction(reproduction, series) for reproduction in reproductions],
+    }
+
+
+def count_claims(reproductions: Sequence[Reproduction]) -> tuple[int, int]:
+    """Return how many claims hold, of how many."""
+    claims = [claim for reproduction in reproductions for claim in reproduction.claims]
+    return sum(claim.holds for claim in claims), len(claims)
+
+
+def _reproduction(reproduction: Reproduction, series: bool) -> dict[str, Any]:
+    experiment = reproduction.experiment
+    return {
+        **{name: getattr(experiment, name) for name in ("name", "paper", "title", "source")},
+        "scale": reproduction.scale,
+        "parameters": plain(reproduction.parameters),
+        "seconds": round(reproduction.seconds, 3),
+        "error": reproduction.error,
+        "versions": dict(reproduction.versions),
+        "claims": [asdict(claim) for claim in reproduction.claims],
+        "figures": [_figure(figure, series) for figure in reproduction.figures],
+    }
+
+
+def _figure(figure: Figure, series: bool) -> dict[str, Any]:
+    described: dict[str, Any] = {"name": figure.name, "title": figure.title, "caption": figure.caption}
+    if series:
+        described["panels"] = [
+            {
+                "title": panel.title,
+                "x": panel.x_label,
+                "y": panel.y_label,
+                "series": [
+                    {"label": one.label, "points": len(one.x)}
+                    | ({"x": plain(one.x), "y": plain(one.y)} if len(one.x) <= LARGEST_SERIES else {})
+                    for one in panel.series
+                ],
+            }
+            for panel in figure.panels
+        ]
+    return described
+
+
+def catalogue(
+    experiments: Iterable[Experiment], demo: Sequence[str], generators: Mapping[str, Callable[..., Dataset]]
+) -> dict[str, list[dict[str, Any]]]:
+    """Return what there is: experiments, and data generators with the call that `simulate` takes."""
+    return {
+        "experiments": [
+            {"name": e.name, "paper": e.paper, "title": e.title, "source": e.source, "demo": e.name in demo}
+            for e in experiments
+        ],
+        "generators": [
+            {"name": name, "call": _call(name, make), "description": (make.__doc__ or "").split("\n")[0]}
+            for name, make in generators.items()
+        ],
+    }
+
+
+def _call(name: str, make: Callable[..., Dataset]) -> str:
+    """Return "name:REQUIRED,optional=default,[optional=]"; the seed is an option of its own."""
+    parameters = [p for p in inspect.signature(make).parameters.values() if p.name != "seed"]
+    words = [_parameter(p) for p in parameters]
+    return f"{name}:{','.join(words)}" if words else name
+
+
+def _parameter(parameter: inspect.Parameter) -> str:
+    if parameter.default is parameter.empty:
+        return f"{parameter.name}={parameter.name.upper()}"
+    if parameter.default is None:
+        return f"[{parameter.name}={parameter.name.upper()}]"
+    return f"{parameter.name}={parameter.default}"
+
+
+def run_summary(trajectory: Trajectory, dataset: Dataset, seconds: float) -> dict[str, Any]:
+    """Return how one run went: outcome, losses, number of events, final time, statistics."""
+    outcome = trajectory.outcome
+    return {
+        "data": _described(dataset),
+        "network": {"type": type(trajectory.path.template).__name__, "width": trajectory.path.template.width},
+        "outcome": {name: getattr(outcome, name) for name in ("status", "ok", "message", "advice")},
+        "initial_loss": plain(trajectory.losses[0]),
+        "final_loss": plain(trajectory.losses[-1]),
+        "events": trajectory.statistics.get("events", len(trajectory.events)),
+        "time": plain(trajectory.times[-1]),
+        "seconds": round(seconds, 3),
+        "statistics": plain(trajectory.statistics),
+    }
+
+
+def fit_summary(
+    pieces: Pieces, dataset: Dataset, seconds: float, knots_asked: int | None = None
+) -> dict[str, Any]:
+    """Return pieces, losses and time of a fit; ends at infinity become null.
+
+    knots_asked: the number of knots that was asked for, None if it was left to the data.
+    """
+    residuals = pieces.predict(dataset.inputs) - dataset.targets
+    squares = float(residuals @ residuals)
+    return {
+        "data": {"name": dataset.name, "size": dataset.size},
+        "distinct_inputs": len(np.unique(dataset.inputs)),
+        "knots": len(pieces.knots),
+        "knots_asked": knots_asked,
+        "pieces": plain(pieces.table()),
+        "loss": plain(0.5 * squares),
+        "root_mean_square_error": plain(np.sqrt(squares / dataset.size)),
+        "largest_error": plain(np.abs(residuals).max()),
+        "seconds": round(seconds, 3),
+    }
+
+
+def write_pieces(pieces: Pieces, path: Path) -> None:
+    """Write the pieces to a .csv or .json file, atomically and with all digits.
+
+    JSON has null where CSV has -inf and inf: the outer ends of the first and the last piece.
+    """
+    rows = pieces.table()
+    if path.suffix.lower() == ".json":
+        text = json.dumps(plain(rows), indent=2) + "\n"
+    else:
+        stream = io.StringIO()
+        writer = csv.DictWriter(stream, rows[0], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        text = stream.getvalue()
+    write_atomically(path, text.encode())
+
+
+def verdict_summary(verdicts: Sequence[Verdict], dataset: Dataset) -> dict[str, Any]:
+    """Return what the papers say about a data set: words, numbers, tables, certificates."""
+    return {
+        "data": _described(dataset),
+        "verdicts": [
+            {
+                "paper": verdict.paper,
+                "applies": verdict.applies,
+                "words": list(verdict.words),
+                "numbers": plain(verdict.numbers),
+                "tables": [
+                    {
+                        "title": table.title,
+                        "rows": [plain(dict(zip(table.columns, row, strict=True))) for row in table.rows],
+                    }
+                    for table in verdict.tables
+                ],
+                "certificates": [_certificate(certificate) for certificate in verdict.certificates],
+            }
+            for verdict in verdicts
+        ],
+    }
+
+
+def _certificate(certificate: Certificate) -> dict[str, Any]:
+    return {
+        "theorem": certificate.theorem,
+        "holds": certificate.holds,
+        "hypotheses": [plain(asdict(hypothesis)) for hypothesis in certificate.hypotheses],
+        "promises": [{"statement": one.statement, "bound": plain(one.bound)} for one in certificate.promises],
+    }
+
+
+def _described(dataset: Dataset) -> dict[str, Any]:
+    return {"name": dataset.name, "size": dataset.size, "dimension": dataset.dimension}
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of Python and of the packages that computed the numbers."""
+    return {"python": platform.python_version()} | {name: version(name) for name in PACKAGES}
+
+
+def plain(value: Any) -> Any:
+    """Return `value` as what JSON can hold: NaN and infinities become null, the unknown its short text."""
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): plain(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(entry) for entry in value]
+    return shown(value)
