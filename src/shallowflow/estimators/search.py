@@ -156,7 +156,7 @@ def _exchanged(knots: Floats, out: int, ends: Floats, points: Points) -> Floats:
 
     new = np.union1d(np.delete(knots, out), ends)
     if len(new) > len(knots):
-        _, worth, _, _ = prices(new, *points.data)
+        worth = prices(new, *points.data).costs
         worth[np.isin(new[: len(worth)], ends)] = np.inf
         new = np.delete(new, np.argmin(worth)) if len(worth) == len(new) else new[:-1]
     return np.append(new, np.full(len(knots) - len(new), points.x[-1]))

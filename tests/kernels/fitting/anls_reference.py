@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
-from shallowflow.arrays import Floats
+from shallowflow.arrays import Floats, Ints
+from shallowflow.kernels.fitting import anls
+from shallowflow.kernels.fitting.chain import fit, new_chain
+from shallowflow.kernels.fitting.chain_blocks import Data
+from tests.kernels.entry import entry
 
 Solve = Callable[[Floats, Floats], float]
 Problem = tuple[Floats, Floats, Floats, Floats]
@@ -53,6 +58,30 @@ def rule_moves(knots: Floats, x: Floats) -> list[tuple[int, int, float]]:
         elif right.size == 1 and not would_die and knots[k + 1] > right[0]:
             moves.append((k, 1, 0.5 * (right[0] + knots[k + 1])))
     return moves
+
+
+class Candidates(NamedTuple):
+    """Moves (k,): the knot, its side, where it lands, and the loss after it."""
+
+    neurons: Ints
+    sides: Ints
+    places: Floats
+    losses: Floats
+
+
+landing = entry(anls.landing)
+
+
+def candidates(knots: Floats, x: Floats, y: Floats, w: Floats, free_left: int, margin: float) -> Candidates:
+    """All moves that the kernel allows, by knot, left before right, with the loss of a new fit after each."""
+    _, chain = new_chain(knots, Data(x, y, w, free_left))
+    both = [
+        (k, side, landing(k, side, chain, x, margin)) for k in range(chain.knots.size) for side in (-1, 1)
+    ]
+    moves = [move for move in both if not np.isnan(move[2])]
+    losses = [fit(np.r_[knots[:k], place, knots[k + 1 :]], x, y, w, free_left)[0] for k, _, place in moves]
+    neurons, sides, places = np.array(moves).reshape(-1, 3).T
+    return Candidates(neurons.astype(np.int64), sides.astype(np.int64), places, np.array(losses))
 
 
 def lstsq_loss(a: Floats, y: Floats) -> float:

@@ -10,14 +10,13 @@ from shallowflow.kernels.fitting.anls import (
     PAUSED,
     ROUNDING,
     Run,
-    candidates,
-    run_full,
     run_windowed,
 )
 from shallowflow.kernels.fitting.chain import fit
 from tests.kernels.fitting.anls_reference import (
     MARGIN,
     Problem,
+    candidates,
     discontinuous_problem,
     lstsq_loss,
     reference_run,
@@ -30,6 +29,22 @@ MANY = 10**6
 
 def to_the_end(problem: Problem, free_left: int = 0) -> Run:
     return run_windowed(*problem, free_left, MARGIN, MANY, MANY)
+
+
+def move_by_move(problem: Problem, free_left: int) -> Run:
+    """A run in which everything is computed anew for every move: each call makes one."""
+    knots, x, y, w = problem
+    runs = [run_windowed(knots, x, y, w, free_left, MARGIN, 1, 1)]
+    while runs[-1].status == PAUSED:
+        runs.append(run_windowed(runs[-1].knots, x, y, w, free_left, MARGIN, 1, 1))
+    return runs[-1]._replace(
+        initial=runs[0].initial,
+        made=sum(run.made for run in runs),
+        neurons=np.concatenate([run.neurons for run in runs]),
+        sides=np.concatenate([run.sides for run in runs]),
+        places=np.concatenate([run.places for run in runs]),
+        losses=np.concatenate([run.losses for run in runs]),
+    )
 
 
 def assert_identical(one: tuple[object, ...], other: tuple[object, ...]) -> None:
@@ -79,14 +94,14 @@ def test_fifty_moves_on_the_discontinuous_curve_are_those_of_lstsq() -> None:
 
 
 @pytest.mark.parametrize("free_left", [0, 1])
-def test_full_and_windowed_agree_to_the_last_bit(free_left: int) -> None:
+def test_windowed_moves_are_those_of_full_sweeps_to_the_last_bit(free_left: int) -> None:
     for problem in [sine_problem(7), discontinuous_problem(1), discontinuous_problem(2)]:
-        full = run_full(*problem, free_left, MARGIN, MANY, MANY)
+        full = move_by_move(problem, free_left)
         assert full.status == CONVERGED
         assert_identical(full, to_the_end(problem, free_left))
     for seed in range(40):
         problem = random_curve(seed)
-        assert_identical(run_full(*problem, free_left, MARGIN, MANY, MANY), to_the_end(problem, free_left))
+        assert_identical(move_by_move(problem, free_left), to_the_end(problem, free_left))
 
 
 def test_a_run_to_the_end_on_the_discontinuous_curve() -> None:
@@ -134,7 +149,7 @@ def test_equal_losses_go_to_the_first_candidate() -> None:
     reversed_by_rounding = moved = 0
     for inner in np.arange(2.5, 18.0) / 16.0:
         knots = np.array([-inner, inner])
-        losses = candidates(knots, x, y, w, 1, MARGIN)[3]
+        losses = candidates(knots, x, y, w, 1, MARGIN).losses
         np.testing.assert_allclose(losses, losses[::-1], rtol=1e-13)
         reversed_by_rounding += int(np.argmin(losses) >= 2)
         indices = run_windowed(knots, x, y, w, 1, MARGIN, 1, 1).neurons
@@ -180,7 +195,7 @@ def test_losses_fall_to_a_local_optimum(seed: int, free_left: int) -> None:
     assert (np.diff(knots) > 0.0).all()
     assert losses.size == count
     assert loss == pytest.approx(fit(knots, *problem[1:], free_left)[0], rel=1e-12, abs=1e-28 * scale)
-    best = candidates(knots, *problem[1:], free_left, MARGIN)[3]
+    best = candidates(knots, *problem[1:], free_left, MARGIN).losses
     assert status in (CONVERGED, ROUNDING)
     assert (best >= loss * (1.0 - 1e-11) - 1e-28 * scale).all()
 

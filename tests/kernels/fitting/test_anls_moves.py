@@ -3,9 +3,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from shallowflow.kernels.fitting.anls import candidates, new_chain, refresh_gains
-from shallowflow.kernels.fitting.chain import fit
-from tests.kernels.fitting.anls_reference import MARGIN, rule_moves
+from shallowflow.kernels.fitting import anls
+from shallowflow.kernels.fitting.chain import fit, new_chain
+from shallowflow.kernels.fitting.chain_blocks import Data
+from tests.kernels.entry import entry
+from tests.kernels.fitting.anls_reference import MARGIN, candidates, rule_moves
 from tests.kernels.fitting.exact_least_squares import KINDS, exact_loss, random_problem
 
 
@@ -61,9 +63,9 @@ def test_gains_are_differences_of_losses(width: int, free_left: int) -> None:
     knots = np.sort(rng.uniform(-1.1, 1.0, width))
     loss = fit(knots, x, y, w, free_left)[0]
     indices, sides, _, losses = candidates(knots, x, y, w, free_left, MARGIN)
-    chain = new_chain(knots, (x, y, w), free_left)
-    gains = np.full(2 * width, np.nan)
-    refresh_gains(gains, 0, chain[0].size - 1, (x, y, w), chain, free_left, MARGIN)
+    data, gains = Data(x, y, w, free_left), np.full(2 * width, np.nan)
+    _, chain = new_chain(knots, data)
+    entry(anls.refresh_gains)(gains, 0, chain.knots.size - 1, data, chain, MARGIN)
     np.testing.assert_allclose(gains[2 * indices + (sides > 0)], loss - losses, atol=1e-13 * loss)
-    rest = np.delete(gains[: 2 * chain[0].size], 2 * indices + (sides > 0))
+    rest = np.delete(gains[: 2 * chain.knots.size], 2 * indices + (sides > 0))
     assert (rest == -np.inf).all()

@@ -6,8 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shallowflow.arrays import Floats
-from shallowflow.kernels.fitting.chain import fit, pass_block
+from shallowflow.kernels.fitting import chain
+from shallowflow.kernels.fitting.chain import fit
+from shallowflow.kernels.fitting.chain_blocks import Block
+from tests.kernels.entry import entry
 from tests.kernels.fitting.exact_least_squares import KINDS, exact_loss, random_problem
+
+pass_block = entry(chain.pass_block)
 
 
 def values_of(lines: Floats, knots: Floats, x: Floats) -> Floats:
@@ -42,12 +47,12 @@ def test_a_point_on_or_near_the_far_knot_says_nothing_or_little() -> None:
     for _ in range(50):
         rho, tau, weight, y = rng.uniform(0.3, 3.0, 4)
         far = float(rng.uniform(0.5, 1.5))
-        new_rho, _, cost = pass_block(0.0, far, rho, tau, (weight, far, y, 0.0, 0.0, 0.0))
+        new_rho, _, cost = pass_block(0.0, far, rho, tau, Block(weight, far, y, 0.0, 0.0, 0.0))
         assert new_rho == 0.0
         miss = y - tau / rho
         assert cost == pytest.approx(weight * rho**2 / (weight + rho**2) * miss**2, rel=1e-11)
         x = far - 1e-10
-        new_rho, _, cost = pass_block(0.0, far, rho, tau, (weight, x, y, 0.0, 0.0, 0.0))
+        new_rho, _, cost = pass_block(0.0, far, rho, tau, Block(weight, x, y, 0.0, 0.0, 0.0))
         scale = np.sqrt(rho**2 * far**2 + weight * x**2)
         assert new_rho == pytest.approx(np.sqrt(weight) * rho * (far - x) / scale, rel=1e-14)
         assert cost == 0.0

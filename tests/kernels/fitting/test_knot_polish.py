@@ -9,20 +9,11 @@ from hypothesis import strategies as st
 from scipy.optimize import isotonic_regression
 
 from shallowflow.arrays import Floats
-from shallowflow.kernels.fitting.chain import fit
-from shallowflow.kernels.fitting.chain_blocks import block_of
-from shallowflow.kernels.fitting.search import (
-    NEAREST,
-    Fitted,
-    crossing_rates,
-    fitted,
-    in_order,
-    knot_steps,
-    pass_soft,
-    polish,
-    projected_gradient,
-    soften,
-)
+from shallowflow.kernels.fitting import chain_blocks, search
+from shallowflow.kernels.fitting.chain import Fitted, fit, fitted
+from shallowflow.kernels.fitting.chain_blocks import Data
+from shallowflow.kernels.fitting.search import NEAREST, crossing_rates, in_order, knot_steps, polish
+from tests.kernels.entry import entry
 from tests.kernels.knots.knot_problems import (
     DEGENERATE,
     Problem,
@@ -31,6 +22,21 @@ from tests.kernels.knots.knot_problems import (
     projected_loss,
     random_curve,
 )
+
+block_of, pass_soft, soften = (
+    entry(chain_blocks.block_of),
+    entry(search.pass_soft),
+    entry(search.soften),
+)
+
+
+def projected_gradient(knots: Floats, x: Floats, y: Floats, w: Floats, free_left: int) -> Floats:
+    """∂L/∂b_j = −2 c_j Σ_{x_i > b_j} w_i r_i of the projected loss, (n,); 0 for dead knots."""
+    _, chain, lines = fitted(knots, Data(x, y, w, free_left))
+    row = np.searchsorted(chain.knots, x)
+    residual = lines[row, 1] + lines[row, 2] * (x - lines[row, 0]) - y
+    pulls = (x[:, None] > chain.knots).T @ (w * residual)
+    return np.append(-2.0 * np.diff(lines[:, 2]) * pulls, np.zeros(knots.size - chain.knots.size))
 
 
 def separated_curve(seed: int) -> Problem:
@@ -55,7 +61,7 @@ def test_the_gradient_is_that_of_the_loss_by_lstsq(free_left: int) -> None:
 
 def dense_steps(fit_: Fitted, x: Floats, y: Floats, w: Floats, kappas: Floats, free_left: int) -> Floats:
     """The model's minimiser with one free line per block and the jumps between them penalised, by lstsq."""
-    knots, starts, _, lines = fit_
+    (knots, starts, *_), lines = fit_.chain, fit_.lines
     n = knots.size
     rows, targets = [], []
     for i, place in enumerate(x):
@@ -82,11 +88,12 @@ def dense_steps(fit_: Fitted, x: Floats, y: Floats, w: Floats, kappas: Floats, f
 def test_the_step_is_the_minimiser_of_the_model(bend: float, free_left: int) -> None:
     for seed in range(6):
         knots, x, y, w = separated_curve(seed)
-        _, fit_ = fitted(knots, (x, y, w), free_left)
-        blocks, turns = fit_[2], np.diff(fit_[3][:, 2])
+        data = Data(x, y, w, free_left)
+        fit_ = fitted(knots, data)
+        blocks, turns = fit_.chain.blocks, np.diff(fit_.lines[:, 2])
         rates, damping = bend * turns, 0.03
         kappas = damping * (blocks[:-1, 0] + blocks[1:, 0]) + bend
-        steps = knot_steps(fit_, x[-1], rates, damping, free_left)
+        steps = knot_steps(fit_, data, rates, damping)
         expected = dense_steps(fit_, x, y, w, kappas, free_left)
         np.testing.assert_allclose(steps, expected, rtol=1e-7, atol=1e-9 * np.abs(expected).max())
 
@@ -94,7 +101,7 @@ def test_the_step_is_the_minimiser_of_the_model(bend: float, free_left: int) -> 
 def test_a_fixed_value_is_the_limit_of_stiff_messages() -> None:
     _, x, y, w = random_curve(1, 9, 0)
     for start, stop in ((0, 9), (3, 4), (5, 5)):
-        block = block_of((x, y, w), start, stop)
+        block = block_of(Data(x, y, w, 1), start, stop)
         fixed, stiff = (pass_soft(precision, 0.3, 1.1, -1.2, block) for precision in (inf, 1e12))
         np.testing.assert_allclose(fixed, stiff, rtol=1e-9)
     assert soften(inf, 2.0) == pytest.approx(soften(1e15, 2.0))
@@ -104,9 +111,11 @@ def test_a_fixed_value_is_the_limit_of_stiff_messages() -> None:
 @pytest.mark.parametrize("free_left", [0, 1])
 def test_strongly_damped_steps_go_down_the_gradient(free_left: int) -> None:
     knots, x, y, w = random_curve(4, 80, 6)
-    _, fit_ = fitted(knots, (x, y, w), free_left)
-    turns, weights, damping = np.diff(fit_[3][:, 2]), fit_[2][:-1, 0] + fit_[2][1:, 0], 1e7
-    steps = knot_steps(fit_, x[-1], np.zeros(6), damping, free_left)
+    data = Data(x, y, w, free_left)
+    fit_ = fitted(knots, data)
+    blocks, turns, damping = fit_.chain.blocks, np.diff(fit_.lines[:, 2]), 1e7
+    weights = blocks[:-1, 0] + blocks[1:, 0]
+    steps = knot_steps(fit_, data, np.zeros(6), damping)
     gradient = projected_gradient(knots, x, y, w, free_left)
     np.testing.assert_allclose(-2.0 * damping * weights * turns**2 * steps, gradient, rtol=1e-4)
 
@@ -114,11 +123,12 @@ def test_strongly_damped_steps_go_down_the_gradient(free_left: int) -> None:
 def test_crossing_rates_are_residual_times_density() -> None:
     x = np.linspace(-1.0, 1.0, 20001)
     knots, w = np.array([-0.55, -0.1, 0.2, 0.7]) + 1e-6, np.full(20001, 0.5)
-    _, fit_ = fitted(knots, (x, np.exp(x), w), 1)
+    data = Data(x, np.exp(x), w, 1)
+    fit_ = fitted(knots, data)
     columns = design(knots, x, 1)
     coefficients = np.linalg.lstsq(columns, np.exp(x))[0]
     residual = design(knots, knots, 1) @ coefficients - np.exp(knots)
-    np.testing.assert_allclose(crossing_rates(fit_, (x, np.exp(x), w)), residual * 5000.0, rtol=0.02)
+    np.testing.assert_allclose(crossing_rates(fit_, data), residual * 5000.0, rtol=0.02)
 
 
 def test_places_in_order_are_an_isotonic_regression() -> None:

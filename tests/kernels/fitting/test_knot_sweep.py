@@ -11,13 +11,15 @@ from scipy.optimize import minimize_scalar
 
 from shallowflow.arrays import Floats
 from shallowflow.kernels.fitting.chain import fit
+from shallowflow.kernels.fitting.chain_blocks import Data
 from shallowflow.kernels.fitting.sweep import settle, sweep
 from tests.kernels.knots.knot_problems import DEGENERATE, Problem, any_curve, projected_loss, random_curve
 
 
 def settle_one(problem: Problem, free_left: int, k: int) -> tuple[Floats, float]:
     windows = np.array([[k, k]])
-    knots, losses = settle(*problem, free_left, windows, 1, 0.0, inf)
+    start, x, y, w = problem
+    knots, losses = settle(start, Data(x, y, w, free_left), windows, 1, 0.0, inf)
     return knots, float(losses[-1])
 
 
@@ -88,12 +90,12 @@ def test_every_sweep_lowers_the_exact_loss_and_can_be_continued(seed: int, free_
 def test_knots_outside_the_windows_stay_and_hopeless_sweeps_stop() -> None:
     knots, x, y, w = random_curve(2, 200, 12)
     windows = np.array([[2, 4], [8, 8]])
-    settled, losses = settle(knots, x, y, w, 1, windows, 50, 1e-9, inf)
+    settled, losses = settle(knots, Data(x, y, w, 1), windows, 50, 1e-9, inf)
     changed = np.flatnonzero(settled != knots)
     assert changed.size > 1
     assert set(changed) <= {2, 3, 4, 8}
     assert losses.size > 2
-    _, given_up = settle(knots, x, y, w, 1, windows, 50, 1e-9, 0.0)
+    _, given_up = settle(knots, Data(x, y, w, 1), windows, 50, 1e-9, 0.0)
     assert given_up.size < losses.size
 
 

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shallowflow.kernels.fitting.chain import fit
+from shallowflow.kernels.fitting.chain_blocks import Data
 from shallowflow.kernels.fitting.relocation import (
     distant_pairs,
     prices,
@@ -49,7 +50,7 @@ def test_no_other_place_of_a_block_gains_more(free_left: int) -> None:
 
 def test_dead_knots_make_a_greedy_start() -> None:
     x, y, w, n = task("five sines")
-    knots, losses = use_dead_knots(np.full(n, x[-1]), (x, y, w, 1))
+    knots, losses = use_dead_knots(np.full(n, x[-1]), Data(x, y, w, 1))
     assert (knots < x[-1]).all()
     assert (np.diff(losses) < 0).all()
     assert losses[-1] == fit(knots, x, y, w, 1)[0]
@@ -58,7 +59,7 @@ def test_dead_knots_make_a_greedy_start() -> None:
 
 def test_an_exact_fit_needs_no_more_knots() -> None:
     x = np.linspace(-1.0, 1.0, 40)
-    knots, losses = use_dead_knots(np.full(9, 1.0), (x, np.abs(x - 0.3), np.ones(40), 1))
+    knots, losses = use_dead_knots(np.full(9, 1.0), Data(x, np.abs(x - 0.3), np.ones(40), 1))
     assert (knots < 1.0).sum() == 1
     assert knots[0] == pytest.approx(0.3, abs=1e-12)
     assert losses[-1] < 1e-26
@@ -86,7 +87,7 @@ def test_pairs_are_cheap_promising_and_apart() -> None:
 def test_crowded_knots_are_spread(settled: bool) -> None:
     x, y, w, n = task("five sines")
     crowd = np.sort(np.r_[np.linspace(-0.99, -0.9, n // 2), np.linspace(-0.88, 0.98, n // 2)])
-    knots, losses = swap_many(crowd, (x, y, w, 1), 10, settled=settled)
+    knots, losses = swap_many(crowd, Data(x, y, w, 1), 10, settled=settled)
     assert len(losses) == 2
     assert losses[0] == fit(crowd, x, y, w, 1)[0]
     assert losses[1] == fit(knots, x, y, w, 1)[0]
@@ -98,17 +99,17 @@ def test_one_exchange_leaves_a_point_where_every_knot_is_at_its_best_place() -> 
     x, y, w, _ = task("sine")
     # Five knots where two would do, and two where five are wanted: no move between neighbours helps quickly.
     knots = np.sort(np.r_[np.linspace(-0.1, 0.1, 5), -0.5, -0.7, 0.4, 0.6, 0.8])
-    better, losses = swap_one(knots, (x, y, w, 1), 5)
+    better, losses = swap_one(knots, Data(x, y, w, 1), 5)
     assert len(losses) == 2
     assert losses[1] == fit(better, x, y, w, 1)[0] < losses[0] == fit(knots, x, y, w, 1)[0]
-    assert swap_one(knots, (x, y, w, 1), 0)[1] == losses[:1]
+    assert swap_one(knots, Data(x, y, w, 1), 0)[1] == losses[:1]
 
 
 @pytest.mark.parametrize("free_left", [0, 1])
 @pytest.mark.parametrize("name", DEGENERATE)
 def test_degenerate_data(name: str, free_left: int) -> None:
     knots, x, y, w = DEGENERATE[name]
-    problem = (x, y, w, free_left)
+    problem = Data(x, y, w, free_left)
     loss, costs, gains, _ = prices(knots, *problem)
     assert np.isfinite(np.r_[loss, costs, gains]).all()
     knots, losses = use_dead_knots(knots, problem)

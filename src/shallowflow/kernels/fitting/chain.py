@@ -25,12 +25,14 @@ conditioned where the ReLU basis has condition numbers of 10⁶ to 10⁸.
 from __future__ import annotations
 
 from math import inf, sqrt
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
 from shallowflow.arrays import Floats, Ints
-from shallowflow.kernels.fitting.chain_blocks import Block, all_blocks, load_block
+from shallowflow.kernels.fitting.chain_blocks import Block, Data, fill_blocks, load_block
+from shallowflow.kernels.shared.compilation import INTERNAL, LEAN
 
 Message = tuple[float, float, float]
 RHO, TAU, COST = 0, 1, 2
@@ -39,7 +41,36 @@ CENTRE, HEIGHT, SLOPE = 0, 1, 2
 """Columns of a line: height + slope · (x − centre)."""
 
 
-@njit(cache=True)
+class Chain(NamedTuple):
+    """The live knots (n,), the number of data ≤ each of them (n,), blocks (n + 1, 6), messages (n, 3)."""
+
+    knots: Floats
+    starts: Ints
+    blocks: Floats
+    forward: Floats
+    backward: Floats
+
+
+class Triangle(NamedTuple):
+    """A least-squares problem in two unknowns, [r11 r12 | t1], [0 r22 | t2]."""
+
+    r11: float
+    r12: float
+    t1: float
+    r22: float
+    t2: float
+
+
+def new_chain(knots: Floats, data: Data) -> tuple[float, Chain]:
+    """Return the minimal loss and the chain of the live ones (left of the last datum) of the sorted knots."""
+    live = knots[: knots.searchsorted(data.x[-1])].copy()
+    n = live.size
+    starts = data.x.searchsorted(live, side="right")
+    chain = Chain(live, starts, np.empty((n + 1, 6)), np.zeros((n, 3)), np.zeros((n, 3)))
+    return float(_fill_chain(chain, data)), chain
+
+
+@njit(cache=True, **INTERNAL)
 def merge_rows(e1: float, t1: float, e2: float, t2: float) -> Message:
     """The rows [e1 | t1], [e2 | t2] on one unknown as one row ρ ≥ 0, τ and their residual sum of squares."""
     if e2 == 0.0:
@@ -53,7 +84,7 @@ def merge_rows(e1: float, t1: float, e2: float, t2: float) -> Message:
     return rho, (e1 * t1 + e2 * t2) / rho, residual * residual
 
 
-@njit(cache=True)
+@njit(cache=True, **INTERNAL)
 def pass_block(near: float, far: float, rho: float, tau: float, block: Block) -> Message:
     """Carry the message (ρ, τ) on f(far) through `block` to f(near): new ρ, new τ, and the cost added."""
     weight, mean_x, mean_y, sxx, sxy, rest = block
@@ -82,7 +113,7 @@ def pass_block(near: float, far: float, rho: float, tau: float, block: Block) ->
     return rho, tau, rest + residual
 
 
-@njit(cache=True)
+@njit(cache=True, **INTERNAL)
 def meeting_cost(rho_left: float, tau_left: float, rho_right: float, tau_right: float) -> float:
     """min over v of (ρ_l v − τ_l)² + (ρ_r v − τ_r)²; ρ_l = ∞ stands for v = 0."""
     if rho_left == inf:
@@ -93,27 +124,27 @@ def meeting_cost(rho_left: float, tau_left: float, rho_right: float, tau_right: 
     return cross * cross / (rho_left * rho_left + rho_right * rho_right)
 
 
-@njit(cache=True)
-def forward_message(k: int, knots: Floats, blocks: Floats, forward: Floats, free_left: int) -> Message:
-    """What the data left of knot k say about f(b_k), from row k − 1 of `forward` (n, 3)."""
-    block = load_block(blocks, k)
+@njit(cache=True, **INTERNAL)
+def forward_message(k: int, chain: Chain, data: Data) -> Message:
+    """What the data left of knot k say about f(b_k), from the message of knot k − 1."""
+    knots, forward, block = chain.knots, chain.forward, load_block(chain.blocks, k)
     if k == 0:
-        if free_left:
+        if data.free_left:
             return pass_block(knots[0], knots[0], 0.0, 0.0, block)
-        return inf, 0.0, block[5]
+        return inf, 0.0, block.rest
     return pass_block(knots[k], knots[k - 1], forward[k - 1, RHO], forward[k - 1, TAU], block)
 
 
-@njit(cache=True)
-def backward_message(k: int, knots: Floats, end: float, blocks: Floats, backward: Floats) -> Message:
-    """What the data right of knot k say about f(b_k), from row k + 1 of `backward` (n, 3); `end` is x_m."""
-    block = load_block(blocks, k + 1)
+@njit(cache=True, **INTERNAL)
+def backward_message(k: int, chain: Chain, data: Data) -> Message:
+    """What the data right of knot k say about f(b_k), from the message of knot k + 1."""
+    knots, backward, block = chain.knots, chain.backward, load_block(chain.blocks, k + 1)
     if k + 1 == knots.size:
-        return pass_block(knots[k], end, 0.0, 0.0, block)
+        return pass_block(knots[k], data.x[-1], 0.0, 0.0, block)
     return pass_block(knots[k], knots[k + 1], backward[k + 1, RHO], backward[k + 1, TAU], block)
 
 
-@njit(cache=True)
+@njit(cache=True, **INTERNAL)
 def store_message(messages: Floats, k: int, message: Message) -> bool:
     """Write `message` into row k of `messages` (n, 3); whether that changed any bit of (ρ, τ)."""
     changed = messages[k, RHO] != message[0] or messages[k, TAU] != message[1]
@@ -121,47 +152,40 @@ def store_message(messages: Floats, k: int, message: Message) -> bool:
     return bool(changed)
 
 
-@njit(cache=True)
-def all_messages(knots: Floats, end: float, blocks: Floats, free_left: int) -> tuple[Floats, Floats]:
-    """Both sweeps over the live knots (n,): forward and backward messages, each (n, 3)."""
-    n = knots.size
-    forward, backward = np.zeros((n, 3)), np.zeros((n, 3))
-    for k in range(n):
-        store_message(forward, k, forward_message(k, knots, blocks, forward, free_left))
-    for k in range(n - 1, -1, -1):
-        store_message(backward, k, backward_message(k, knots, end, blocks, backward))
-    return forward, backward
-
-
-@njit(cache=True)
-def closing_cost(blocks: Floats, forward: Floats, backward: Floats) -> float:
+@njit(cache=True, **INTERNAL)
+def closing_cost(chain: Chain) -> float:
     """What is to be added to the forward costs of all knots: the last block, and where the sweeps meet."""
-    n = forward.shape[0]
-    if n == 0:
-        return float(blocks[0, 5])
-    k = n - 1
+    forward, backward, k = chain.forward, chain.backward, chain.knots.size - 1
+    if k < 0:
+        return float(chain.blocks[0, 5])
     meeting = meeting_cost(forward[k, RHO], forward[k, TAU], backward[k, RHO], backward[k, TAU])
     return float(backward[k, COST] + meeting)
 
 
-@njit(cache=True)
-def live_starts(knots: Floats, x: Floats) -> Ints:
-    """For each live knot (left of the last datum; `knots` sorted) the number of data ≤ it, (live,)."""
-    starts = np.empty(knots.size, np.int64)
-    live = start = 0
-    while live < knots.size and knots[live] < x[-1]:
-        while x[start] <= knots[live]:
-            start += 1
-        starts[live] = start
-        live += 1
-    return starts[:live]
+@njit(cache=True, **INTERNAL)
+def renew_messages(chain: Chain, data: Data) -> float:
+    """Both sweeps of messages over a chain whose blocks are right; returns the minimal loss."""
+    n = chain.knots.size
+    for k in range(n):
+        store_message(chain.forward, k, forward_message(k, chain, data))
+    for k in range(n - 1, -1, -1):
+        store_message(chain.backward, k, backward_message(k, chain, data))
+    loss = closing_cost(chain)
+    for k in range(n):
+        loss += chain.forward[k, COST]
+    return loss
 
 
-@njit(cache=True)
-def add_row(
-    triangle: tuple[float, float, float, float, float], a: float, b: float, t: float
-) -> tuple[float, float, float, float, float]:
-    """Rotate the row [a b | t] into the triangle (r11, r12, t1, r22, t2) of a problem in two unknowns."""
+@njit(cache=True, **LEAN)
+def _fill_chain(chain: Chain, data: Data) -> float:
+    """Make blocks and messages from knots and starts; returns the minimal loss."""
+    fill_blocks(data, chain.starts, chain.blocks)
+    return renew_messages(chain, data)
+
+
+@njit(cache=True, **INTERNAL)
+def add_row(triangle: Triangle, a: float, b: float, t: float) -> Triangle:
+    """Rotate the row [a b | t] into the triangle."""
     r11, r12, t1, r22, t2 = triangle
     if a != 0.0:
         r = sqrt(r11 * r11 + a * a)
@@ -171,10 +195,10 @@ def add_row(
         r = sqrt(r22 * r22 + b * b)
         c, s = r22 / r, b / r
         r22, t2 = r, c * t2 + s * t
-    return r11, r12, t1, r22, t2
+    return Triangle(r11, r12, t1, r22, t2)
 
 
-@njit(cache=True)
+@njit(cache=True, **INTERNAL)
 def pinned_line(block: Block, left: float, right: float, rho: float, tau: float) -> tuple[float, float]:
     """Height at x̄ and slope of the line through (left, 0), given its block and the message from the right."""
     weight, mean_x, mean_y, sxx, sxy, _ = block
@@ -183,7 +207,7 @@ def pinned_line(block: Block, left: float, right: float, rho: float, tau: float)
     return arm * slope, slope
 
 
-@njit(cache=True)
+@njit(cache=True, **INTERNAL)
 def block_line(
     block: Block, left: float, right: float, before: Message, after: Message
 ) -> tuple[float, float, bool]:
@@ -200,7 +224,7 @@ def block_line(
         return height, slope, True
     own = sxy / sxx if sxx > 0.0 else 0.0
     arm_left, arm_right = left - mean_x, right - mean_x
-    triangle = (sqrt(weight), 0.0, 0.0, sqrt(sxx), 0.0)
+    triangle = Triangle(sqrt(weight), 0.0, 0.0, sqrt(sxx), 0.0)
     miss = tau_left - rho_left * (mean_y + own * arm_left)
     triangle = add_row(triangle, rho_left, rho_left * arm_left, miss)
     miss = tau_right - rho_right * (mean_y + own * arm_right)
@@ -211,44 +235,44 @@ def block_line(
     return mean_y + (t1 - r12 * tilt) / r11, own + tilt, True
 
 
-@njit(cache=True)
-def block_lines(knots: Floats, end: float, blocks: Floats, free_left: int) -> tuple[float, Floats, Ints]:
-    """Minimal loss and the optimal line of every block that holds data.
+@njit(cache=True, **INTERNAL)
+def line_value(lines: Floats, row: int, place: float) -> float:
+    """Value of line `row` of `lines` (n + 1, 3) at `place`."""
+    return float(lines[row, HEIGHT] + lines[row, SLOPE] * (place - lines[row, CENTRE]))
+
+
+@njit(cache=True, **INTERNAL)
+def block_lines(chain: Chain, data: Data, lines: Floats) -> None:
+    """Write the optimal line of every block that holds data into `lines` (n + 1, 3), zeros before.
 
     A slope that the data leave open is chosen so that f is continuous; at the first such block of a run it
-    is 0. Symbols: live `knots` (n,), `end` = x_m, `blocks` (n + 1, 6). Returns the loss, lines (n + 1, 3) as
-    (centre, height, slope), and which slopes are determined (n + 1,) as 1 or 0; rows without data are zero.
+    is 0.
     """
-    n = knots.size
-    forward, backward = all_messages(knots, end, blocks, free_left)
-    loss = closing_cost(blocks, forward, backward)
-    lines, determined = np.zeros((n + 1, 3)), np.zeros(n + 1, dtype=np.int64)
+    knots, _, blocks, forward, backward = chain
+    n, end = knots.size, data.x[-1]
     tied, value = False, 0.0
     for k in range(n + 1):
-        if k < n:
-            loss += forward[k, COST]
         left, right = knots[k - 1] if k > 0 else end, knots[k] if k < n else end
         block = load_block(blocks, k)
-        if block[0] == 0.0:
+        if block.weight == 0.0:
             tied = tied and left == right
             continue
         before = (forward[k - 1, RHO], forward[k - 1, TAU], 0.0) if k > 0 else (0.0, 0.0, 0.0)
         after = (backward[k, RHO], backward[k, TAU], 0.0) if k < n else (0.0, 0.0, 0.0)
         height, slope, known = block_line(block, left, right, before, after)
         if not known and tied:
-            slope = (height - value) / (block[1] - left)
-        lines[k, CENTRE], lines[k, HEIGHT], lines[k, SLOPE] = block[1], height, slope
-        determined[k] = 1 if known else 0
-        tied, value = True, height + slope * (right - block[1])
-    return loss, lines, determined
+            slope = (height - value) / (block.x - left)
+        lines[k, CENTRE], lines[k, HEIGHT], lines[k, SLOPE] = block.x, height, slope
+        tied, value = True, height + slope * (right - block.x)
 
 
-@njit(cache=True)
-def bridge_gaps(knots: Floats, blocks: Floats, lines: Floats, free_left: int) -> None:
+@njit(cache=True, **INTERNAL)
+def bridge_gaps(chain: Chain, data: Data, lines: Floats) -> None:
     """Join the lines across blocks without data by one straight line each, in place (`lines` (n + 1, 3))."""
+    knots, blocks = chain.knots, chain.blocks
     n = knots.size
     k = 0
-    if free_left == 0:
+    if data.free_left == 0:
         lines[0, CENTRE] = knots[0] if n > 0 else 0.0
         k = 1
     while k <= n:
@@ -269,18 +293,34 @@ def bridge_gaps(knots: Floats, blocks: Floats, lines: Floats, free_left: int) ->
         k = stop
 
 
-@njit(cache=True)
+@njit(cache=True, **LEAN)
+def _fill_lines(chain: Chain, data: Data, lines: Floats) -> None:
+    block_lines(chain, data, lines)
+    bridge_gaps(chain, data, lines)
+
+
+class Fitted(NamedTuple):
+    """The minimal loss, the chain of the live knots (n,), and the line (n + 1, 3) of each of its blocks."""
+
+    loss: float
+    chain: Chain
+    lines: Floats
+
+
+def fitted(knots: Floats, data: Data) -> Fitted:
+    """Return the least-squares fit with the live ones among the sorted `knots`; see `fit`."""
+    loss, chain = new_chain(knots, data)
+    lines = np.zeros((chain.knots.size + 1, 3))
+    _fill_lines(chain, data, lines)
+    return Fitted(loss, chain, lines)
+
+
 def lines_of_all(lines: Floats, n: int) -> Floats:
     """The lines of the live knots' blocks, the last one repeated right of each dead knot: (n + 1, 3)."""
-    complete = np.empty((n + 1, 3))
-    for j in range(n + 1):
-        row = min(j, lines.shape[0] - 1)
-        for column in range(3):
-            complete[j, column] = lines[row, column]
-    return complete
+    dead = n + 1 - len(lines)
+    return np.concatenate([lines, np.repeat(lines[-1:], dead, axis=0)]) if dead else lines
 
 
-@njit(cache=True)
 def fit(knots: Floats, x: Floats, y: Floats, w: Floats, free_left: int) -> tuple[float, Floats]:
     """Least squares of the continuous piecewise linear model with given knots, O(m + n).
 
@@ -291,9 +331,5 @@ def fit(knots: Floats, x: Floats, y: Floats, w: Floats, free_left: int) -> tuple
     Where the data leave f open (gaps between knots without data) it is one minimiser; `min_norm` has the
     minimum-norm one.
     """
-    starts = live_starts(knots, x)
-    live = knots[: starts.size]
-    blocks = all_blocks((x, y, w), starts, free_left)
-    loss, lines, _ = block_lines(live, x[-1], blocks, free_left)
-    bridge_gaps(live, blocks, lines, free_left)
+    loss, _, lines = fitted(knots, Data(x, y, w, free_left))
     return loss, lines_of_all(lines, knots.size)

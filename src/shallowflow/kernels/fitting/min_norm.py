@@ -24,6 +24,7 @@ minimisers of the loss, knots left of the data get c = 0, and the rank counts th
 from __future__ import annotations
 
 from math import sqrt
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -33,31 +34,36 @@ from shallowflow.kernels.fitting.chain import (
     CENTRE,
     HEIGHT,
     SLOPE,
+    Chain,
     block_lines,
+    line_value,
     lines_of_all,
-    live_starts,
     merge_rows,
+    new_chain,
 )
-from shallowflow.kernels.fitting.chain_blocks import all_blocks
+from shallowflow.kernels.fitting.chain_blocks import Data
+from shallowflow.kernels.shared.compilation import INTERNAL, LEAN
 
 Group = tuple[int, float, float]
 Row = tuple[float, float, float]
 
 
-@njit(cache=True)
-def group_borders(starts: Ints) -> Ints:
-    """First knot of every group of equal `starts` (n,), and n at the end: (groups + 1,)."""
-    borders = np.empty(starts.size + 1, np.int64)
-    groups = 0
-    for j in range(starts.size):
-        if j == 0 or starts[j] != starts[j - 1]:
-            borders[groups] = j
-            groups += 1
-    borders[groups] = starts.size
-    return borders[: groups + 1]
+class Runs(NamedTuple):
+    """What is known of the runs: first knot of every group of equal starts, and n at the end (groups + 1,).
+
+    Per block with data (row borders[g]): is it silent, how its slope answers to the tilt of its run, and the
+    number of its run, (n + 1,) each. `opening` 0: the zero line, 1: a free line, 2: a free line without data.
+    Then a first group lies left of the data and gets no coefficients.
+    """
+
+    borders: Ints
+    silent: Ints
+    response: Floats
+    runs: Ints
+    opening: int
 
 
-@njit(cache=True)
+@njit(cache=True, **INTERNAL)
 def group_shape(knots: Floats, first: int, stop: int) -> Group:
     """Size g, mean place b̄ and spread S of the group first ≤ j < stop; S = 0 exactly if it has one place."""
     size = stop - first
@@ -72,21 +78,15 @@ def group_shape(knots: Floats, first: int, stop: int) -> Group:
     return size, knots[first] + mean, spread
 
 
-@njit(cache=True)
-def line_at(lines: Floats, row: int, place: float) -> float:
-    """Value of line `row` at `place`."""
-    return float(lines[row, HEIGHT] + lines[row, SLOPE] * (place - lines[row, CENTRE]))
-
-
-@njit(cache=True)
-def silent_blocks(knots: Floats, starts: Ints, borders: Ints, x: Floats) -> Ints:
-    """1 for each block with data (row borders[g]) that tells the lines left of it nothing, else 0: (n + 1,).
+@njit(cache=True, **INTERNAL)
+def find_silent(chain: Chain, x: Floats, found: Runs) -> None:
+    """Find the blocks that say nothing about the lines left of them.
 
     That is a one-point block with its point exactly on the next knot, or with nothing to hear from the right:
     the last block, one before a group at several places, or one before another silent block.
     """
+    knots, starts, borders, silent = chain.knots, chain.starts, found.borders, found.silent
     groups = borders.size - 1
-    silent = np.zeros(knots.size + 1, np.int64)
     heard = False
     for g in range(groups, -1, -1):
         start = starts[borders[g - 1]] if g > 0 else 0
@@ -97,19 +97,12 @@ def silent_blocks(knots: Floats, starts: Ints, borders: Ints, x: Floats) -> Ints
         if stop == start + 1 and (on_knot or not heard):
             silent[borders[g]] = 1
         heard = silent[borders[g]] == 0
-    return silent
 
 
-@njit(cache=True)
-def run_structure(
-    knots: Floats, borders: Ints, lines: Floats, silent: Ints, opening: int
-) -> tuple[Floats, Ints, int]:
-    """Runs, tilts and rank; `opening` 0: the zero line, 1: a free line, 2: a free line without data.
-
-    Returns, per block with data (row borders[g]), how its slope answers to the tilt of its run (n + 1,), the
-    number of its run (n + 1,), and the rank.
-    """
-    response, runs = np.zeros(knots.size + 1), np.zeros(knots.size + 1, np.int64)
+@njit(cache=True, **INTERNAL)
+def find_runs(knots: Floats, lines: Floats, found: Runs) -> int:
+    """Write responses and numbers of runs; returns the rank."""
+    borders, silent, response, runs, opening = found
     rank = run = 0
     if opening == 1:
         response[0] = float(silent[0])
@@ -126,10 +119,10 @@ def run_structure(
             response[row] = float(silent[row])
             rank += 2 - silent[row]
         runs[row] = run
-    return response, runs, rank
+    return rank
 
 
-@njit(cache=True)
+@njit(cache=True, **INTERNAL)
 def rotate_out(pivot: Row, row: Row) -> tuple[Row, Row]:
     """Rotate the rows (a, b, t) of a·α + b·β = t so that α is left in the first only."""
     r = sqrt(pivot[0] * pivot[0] + row[0] * row[0])
@@ -142,16 +135,14 @@ def rotate_out(pivot: Row, row: Row) -> tuple[Row, Row]:
     )
 
 
-@njit(cache=True)
-def cheapest_tilts(
-    knots: Floats, borders: Ints, lines: Floats, response: Floats, runs: Ints, idle: bool
-) -> Floats:
-    """The tilts α (runs,) of least ‖c‖², by elimination along the runs; `idle` as in `spread_jumps`."""
+@njit(cache=True, **INTERNAL)
+def find_tilts(knots: Floats, lines: Floats, found: Runs, pivots: Floats, tilts: Floats) -> None:
+    """Write the tilts α (runs,) of least ‖c‖², by elimination along the runs; pivots (3, runs): scratch."""
+    borders, _, response, runs, opening = found
     groups = borders.size - 1
     count = runs[borders[groups]] + 1
-    pivots = np.zeros((count, 3))
     rho = tau = 0.0
-    for g in range(1 if idle else 0, groups):
+    for g in range(1 if opening == 2 else 0, groups):
         left, right = borders[g], borders[g + 1]
         size, mean, spread = group_shape(knots, left, right)
         jump = (lines[right, SLOPE] - lines[left, SLOPE]) / sqrt(size)
@@ -165,30 +156,26 @@ def cheapest_tilts(
         row = (
             -response[left] * (mean - lines[left, CENTRE]) / root,
             response[right] * (mean - lines[right, CENTRE]) / root,
-            -(line_at(lines, right, mean) - line_at(lines, left, mean)) / root,
+            -(line_value(lines, right, mean) - line_value(lines, left, mean)) / root,
         )
         pivot, second = rotate_out(pivot, row)
         for column in range(3):
-            pivots[runs[left], column] = pivot[column]
+            pivots[column, runs[left]] = pivot[column]
         rho, tau, _ = merge_rows(first[1], first[2], second[1], second[2])
-    tilts = np.zeros(count)
     after = tilts[count - 1] = tau / rho if rho > 0.0 else 0.0
     for run in range(count - 2, -1, -1):
-        if pivots[run, 0] > 0.0:
-            tilts[run] = (pivots[run, 2] - pivots[run, 1] * after) / pivots[run, 0]
+        if pivots[0, run] > 0.0:
+            tilts[run] = (pivots[2, run] - pivots[1, run] * after) / pivots[0, run]
         after = tilts[run]
-    return tilts
 
 
-@njit(cache=True)
-def spread_jumps(knots: Floats, borders: Ints, lines: Floats, coefficients: Floats, idle: bool) -> None:
-    """Share the jumps at each group among its knots, and fill in the lines between them, in place.
-
-    `idle`: the first group lies left of the data under a free line and gets no coefficients.
-    """
+@njit(cache=True, **INTERNAL)
+def spread_jumps(knots: Floats, lines: Floats, coefficients: Floats, found: Runs) -> None:
+    """Share the jumps at each group among its knots, and fill in the lines between them, in place."""
+    borders = found.borders
     for g in range(borders.size - 1):
         left, right = borders[g], borders[g + 1]
-        if idle and g == 0:
+        if found.opening == 2 and g == 0:
             for row in range(right):
                 lines[row, CENTRE], lines[row, HEIGHT] = lines[right, CENTRE], lines[right, HEIGHT]
                 lines[row, SLOPE] = lines[right, SLOPE]
@@ -197,16 +184,45 @@ def spread_jumps(knots: Floats, borders: Ints, lines: Floats, coefficients: Floa
         share = (lines[right, SLOPE] - lines[left, SLOPE]) / size
         lever = 0.0
         if spread > 0.0:
-            lever = (line_at(lines, right, mean) - line_at(lines, left, mean)) / spread
+            lever = (line_value(lines, right, mean) - line_value(lines, left, mean)) / spread
         for j in range(left, right):
             coefficients[j] = share - (knots[j] - mean) * lever
             if j + 1 < right:
-                height = line_at(lines, j, knots[j])
+                height = line_value(lines, j, knots[j])
                 lines[j + 1, CENTRE], lines[j + 1, HEIGHT] = knots[j], height
                 lines[j + 1, SLOPE] = lines[j, SLOPE] + coefficients[j]
 
 
-@njit(cache=True)
+@njit(cache=True, **LEAN)
+def _minimum_norm(
+    chain: Chain, data: Data, lines: Floats, coefficients: Floats, integers: Ints, floats: Floats
+) -> int:
+    """The rank; `lines` (n + 1, 3), coefficients and scratch, (3, n + 1) and (5, n + 1), are zero before."""
+    knots, starts = chain.knots, chain.starts
+    borders, groups = integers[0], 0
+    for j in range(starts.size):
+        if j == 0 or starts[j] != starts[j - 1]:
+            borders[groups] = j
+            groups += 1
+    borders[groups] = starts.size
+    opening = 0
+    if data.free_left:
+        opening = 1 if chain.blocks[0, 0] > 0.0 else 2
+    found = Runs(borders[: groups + 1], integers[1], floats[0], integers[2], opening)
+    block_lines(chain, data, lines)
+    if opening == 0 and knots.size > 0:
+        lines[0, CENTRE] = knots[0]
+    find_silent(chain, data.x, found)
+    rank = find_runs(knots, lines, found)
+    tilts = floats[1]
+    find_tilts(knots, lines, found, floats[2:], tilts)
+    for g in range(groups + 1):
+        row = borders[g]
+        lines[row, SLOPE] += found.response[row] * tilts[found.runs[row]]
+    spread_jumps(knots, lines, coefficients, found)
+    return int(rank)
+
+
 def minimum_norm(
     knots: Floats, x: Floats, y: Floats, w: Floats, free_left: int
 ) -> tuple[Floats, int, Floats]:
@@ -218,21 +234,10 @@ def minimum_norm(
     lines (n + 1, 3) of this f as in `chain.fit`. Where a knot is very close to a datum c is huge and Σ c_j
     relu(x − b_j) loses digits in evaluation; the lines do not.
     """
-    starts = live_starts(knots, x)
-    live = knots[: starts.size]
-    blocks = all_blocks((x, y, w), starts, free_left)
-    _, lines, _ = block_lines(live, x[-1], blocks, free_left)
-    borders = group_borders(starts)
-    opening = 0
-    if free_left:
-        opening = 1 if blocks[0, 0] > 0.0 else 2
-    if opening == 0 and live.size > 0:
-        lines[0, CENTRE] = live[0]
-    silent = silent_blocks(live, starts, borders, x)
-    response, runs, rank = run_structure(live, borders, lines, silent, opening)
-    tilts = cheapest_tilts(live, borders, lines, response, runs, opening == 2)
-    for row in borders:
-        lines[row, SLOPE] += response[row] * tilts[runs[row]]
-    coefficients = np.zeros(knots.size)
-    spread_jumps(live, borders, lines, coefficients, opening == 2)
+    data = Data(x, y, w, free_left)
+    _, chain = new_chain(knots, data)
+    size = chain.knots.size + 1
+    lines, coefficients = np.zeros((size, 3)), np.zeros(knots.size)
+    scratch = np.zeros((3, size), dtype=np.int64), np.zeros((5, size))
+    rank = int(_minimum_norm(chain, data, lines, coefficients, *scratch))
     return coefficients, rank, lines_of_all(lines, knots.size)

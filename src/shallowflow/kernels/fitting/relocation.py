@@ -1,17 +1,17 @@
 """Knots taken from where they are worth least to where they are worth most.
 
-Not in [plateau]; ours. Moves between neighbours (`anls`, `knot_sweep`, `knot_polish`) end where some
+Not in [plateau]; ours. Moves between neighbours (`anls`, `sweep`, `search.polish`) end where some
 stretches of the data have too many knots and others too few. Two exact prices, all other knots fixed,
 O(m + n) in all:
 
 * *removal cost* of a knot: the blocks beside it become one, between the forward message of the knot before
   and the backward message of the knot behind;
-* *insertion gain* of a block: what its best split (`knot_split`) saves.
+* *insertion gain* of a block: what its best split (`sweep.best_place`) saves.
 
 Dead knots go where they gain most. Then pairs (a cheap knot, a block that gains much) are carried out:
 
 * many at a time, some distance apart, while gain > cost: their sum is the change of the loss, nearly;
-* many at a time or one by one, judged after a few sweeps (`knot_sweep`) only. The prices are biased against
+* many at a time or one by one, judged after a few sweeps (`sweep`) only. The prices are biased against
   change: on a smooth curve with an error ε per piece, taking a knot out costs 30 ε and a new one gains
   15/16 ε at first, but either is worth 4 ε once the neighbours have moved. So between equally good places
   cost / gain is 32, and below that a pair is promising.
@@ -22,26 +22,26 @@ A change is kept only if the exact loss falls.
 from __future__ import annotations
 
 from math import inf
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
 from shallowflow.arrays import Floats, Ints
-from shallowflow.kernels.fitting.anls import Chain, new_chain
-from shallowflow.kernels.fitting.chain import RHO, TAU, fit, meeting_cost, pass_block
+from shallowflow.kernels.fitting.anls import LEAST_GAIN
+from shallowflow.kernels.fitting.chain import RHO, TAU, Chain, fit, meeting_cost, new_chain, pass_block
 from shallowflow.kernels.fitting.chain_blocks import Data, block_of, load_block, zero_block
 from shallowflow.kernels.fitting.sweep import (
-    LEAST_GAIN,
     best_place,
     cost_beside,
     data_between,
     left_limit,
     left_part,
     new_suffixes,
-    renew_messages,
     right_part,
     settle,
 )
+from shallowflow.kernels.shared.compilation import INTERNAL, LEAN
 
 SETTLED_RATIO = 32.0
 """Removal cost over insertion gain of equally good places on a smooth curve, the neighbours fixed."""
@@ -53,20 +53,30 @@ WORTHWHILE = 1e-6
 """Least relative gain for which knots are relocated; what remains is left to sweeps and polish."""
 NEGLIGIBLE = 1e-28
 
-Problem = tuple[Floats, Floats, Floats, int]
-"""x strictly increasing, y, w > 0, each (m,), and `free_left` as in `chain.fit`."""
+
+class Prices(NamedTuple):
+    """The loss Σ w_i (f(x_i) − y_i)², and what knots are worth with all others fixed.
+
+    costs (n,): by how much the loss grows without each live knot; gains (n + 1,): by how much it falls with
+    one more knot in each block, the first left of all knots; places (n + 1,): the best continuous place of
+    that knot. Where none is of use the gain is 0. Prices below the rounding of the loss may come out as 0.
+    """
+
+    loss: float
+    costs: Floats
+    gains: Floats
+    places: Floats
 
 
-@njit(cache=True)
-def joined_cost(before: int, after: int, data: Data, chain: Chain, free_left: int) -> float:
+@njit(cache=True, **INTERNAL)
+def joined_cost(before: int, after: int, data: Data, chain: Chain) -> float:
     """Cost of all data between the knots `before` and `after` under one line, and of its meeting there."""
-    x, end = data[0], data[0][-1]
-    knots, starts, _, forward, backward = chain
+    knots, forward, backward = chain.knots, chain.forward, chain.backward
     n = knots.size
-    first, stop = data_between(before, after, starts, x.size)
-    place = knots[after] if after < n else end
-    if before < 0 and free_left == 0:
-        message = (inf, 0.0, zero_block(data, stop)[5])
+    first, stop = data_between(before, after, chain.starts, data.x.size)
+    place = knots[after] if after < n else data.x[-1]
+    if before < 0 and data.free_left == 0:
+        message = (inf, 0.0, zero_block(data, stop).rest)
     else:
         far, rho, tau = place, 0.0, 0.0
         if before >= 0:
@@ -77,40 +87,39 @@ def joined_cost(before: int, after: int, data: Data, chain: Chain, free_left: in
     return message[2] + meeting_cost(message[0], message[1], backward[after, RHO], backward[after, TAU])
 
 
-@njit(cache=True)
-def prices(
-    knots: Floats, x: Floats, y: Floats, w: Floats, free_left: int
-) -> tuple[float, Floats, Floats, Floats]:
-    """What each live knot is worth, and what one more in each block would be, all others fixed; O(m + n).
-
-    Symbols as in `chain.fit`; n live knots make n + 1 blocks, the first left of all of them. Returns the
-    loss Σ w_i (f(x_i) − y_i)², by how much it grows without each knot (n,), by how much it falls with one
-    more knot in each block (n + 1,), and the best continuous place of that knot (n + 1,); where none is of
-    use the gain is 0. Prices below the rounding of the loss may come out as 0.
-    """
-    data, end = (x, y, w), x[-1]
-    chain = new_chain(knots, data, free_left)
-    live, starts, blocks, forward, backward = chain
-    n = live.size
-    suffixes = new_suffixes(x.size)
-    costs, gains, places = np.empty(n), np.empty(n + 1), np.empty(n + 1)
+@njit(cache=True, **LEAN)
+def _fill_prices(chain: Chain, data: Data, room: tuple[Floats, Floats, Floats], suffixes: Floats) -> None:
+    costs, gains, places = room
+    knots, blocks, x = chain.knots, chain.blocks, data.x
+    n = knots.size
     for k in range(n + 1):
-        first, stop = data_between(k - 1, k, starts, x.size)
-        a, c = left_limit(k, live, x), live[k] if k < n else end
-        left, right = left_part(k, live, forward, free_left), right_part(k, live, backward)
+        first, stop = data_between(k - 1, k, chain.starts, x.size)
+        a, c = left_limit(k, knots, x), knots[k] if k < n else x[-1]
+        left, right = left_part(k, chain, data), right_part(k, chain)
         places[k], _, cost = best_place(data, first, stop, a, c, left, right, suffixes)
-        gains[k] = max(0.0, joined_cost(k - 1, k, data, chain, free_left) - cost)
+        gains[k] = max(0.0, joined_cost(k - 1, k, data, chain) - cost)
         if k < n:
             left, right = load_block(blocks, k), load_block(blocks, k + 1)
-            now = cost_beside(k, live[k], left, right, end, chain, free_left)
-            costs[k] = max(0.0, joined_cost(k - 1, k + 1, data, chain, free_left) - now)
-    return renew_messages(end, chain, free_left), costs, gains, places
+            now = cost_beside(k, knots[k], left, right, chain, data)
+            costs[k] = max(0.0, joined_cost(k - 1, k + 1, data, chain) - now)
 
 
-def negligible_loss(problem: Problem) -> float:
+def prices(knots: Floats, x: Floats, y: Floats, w: Floats, free_left: int) -> Prices:
+    """What each live knot is worth, and what one more in each block would be, in O(m + n).
+
+    Symbols as in `chain.fit`.
+    """
+    data = Data(x, y, w, free_left)
+    loss, chain = new_chain(knots, data)
+    n = chain.knots.size
+    room = np.empty(n), np.empty(n + 1), np.empty(n + 1)
+    _fill_prices(chain, data, room, new_suffixes(x.size))
+    return Prices(loss, *room)
+
+
+def negligible_loss(data: Data) -> float:
     """The loss below which all is rounding: the fit is exact."""
-    _, y, w, _ = problem
-    return NEGLIGIBLE * float((w * y * y).sum())
+    return NEGLIGIBLE * float((data.w * data.y * data.y).sum())
 
 
 def moved(knots: Floats, indices: Ints, places: Floats) -> Floats:
@@ -121,22 +130,22 @@ def moved(knots: Floats, indices: Ints, places: Floats) -> Floats:
     return new
 
 
-def use_dead_knots(knots: Floats, problem: Problem) -> tuple[Floats, list[float]]:
+def use_dead_knots(knots: Floats, data: Data) -> tuple[Floats, list[float]]:
     """Bring dead knots (≥ x_m) to where they gain most, one per block and pass, until none is left or helps.
 
     A pass takes the places of at least a tenth of its best gain, so that from no live knot at all about
     log n passes make a greedy start. Returns the sorted knots (n,) and the loss before and after each pass.
     """
-    loss, costs, gains, places = prices(knots, *problem)
+    loss, costs, gains, places = prices(knots, *data)
     losses = [loss]
     while True:
         live, dead = costs.size, knots.size - costs.size
         best = np.argsort(-gains, kind="stable")[:dead]
         best = best[gains[best] > max(0.1 * gains.max(), LEAST_GAIN * loss)]
-        if best.size == 0 or loss <= negligible_loss(problem):
+        if best.size == 0 or loss <= negligible_loss(data):
             return knots, losses
         new = moved(knots, np.arange(live, live + best.size), places[best])
-        loss, costs, gains, places = prices(new, *problem)
+        loss, costs, gains, places = prices(new, *data)
         if not loss < losses[-1]:
             return knots, losses
         knots = new
@@ -170,34 +179,34 @@ def distant_pairs(costs: Floats, gains: Floats, most: int, ratio: float) -> tupl
     return removed, blocks
 
 
-def swap_many(knots: Floats, problem: Problem, most: int, *, settled: bool) -> tuple[Floats, list[float]]:
+def swap_many(knots: Floats, data: Data, most: int, *, settled: bool) -> tuple[Floats, list[float]]:
     """Carry out up to `most` pairs at once; on failure a quarter of them, and so on.
 
     `settled` False: pairs with cost < gain, judged at once; True: promising pairs, judged after a few sweeps
     over all knots. Returns the sorted knots (n,) and the losses before and, if there was a gain, after.
     """
-    loss, costs, gains, places = prices(knots, *problem)
+    loss, costs, gains, places = prices(knots, *data)
     removed, blocks = distant_pairs(costs, gains, most, SETTLED_RATIO if settled else 1.0)
     everything = np.array([[0, costs.size - 1]])
     while removed.size > 0:
         new = moved(knots, removed, places[blocks])
         if settled:
-            new, losses = settle(new, *problem, everything, BATCH_SWEEPS, TRIAL_TOLERANCE, loss)
+            new, losses = settle(new, data, everything, BATCH_SWEEPS, TRIAL_TOLERANCE, loss)
             value = float(losses[-1])
         else:
-            value = fit(new, *problem)[0]
+            value = fit(new, *data)[0]
         if value < (1.0 - WORTHWHILE) * loss:
             return new, [loss, value]
         removed, blocks = removed[: removed.size // 4], blocks[: blocks.size // 4]
     return knots, [loss]
 
 
-def swap_one(knots: Floats, problem: Problem, width: int) -> tuple[Floats, list[float]]:
+def swap_one(knots: Floats, data: Data, width: int) -> tuple[Floats, list[float]]:
     """Try the `width` cheapest knots at the `width` best places, until one gains once both ends have settled.
 
     A failed search costs up to `width`² trials of O(m + n). Returns as `swap_many`.
     """
-    loss, costs, gains, places = prices(knots, *problem)
+    loss, costs, gains, places = prices(knots, *data)
     out, into = np.argsort(costs, kind="stable")[:width], np.argsort(-gains, kind="stable")[:width]
     pairs = sorted((i + j, i, j) for i in range(out.size) for j in range(into.size))
     for _, i, j in pairs:
@@ -207,7 +216,7 @@ def swap_one(knots: Floats, problem: Problem, width: int) -> tuple[Floats, list[
         new = moved(knots, out[i : i + 1], places[block : block + 1])
         ends = np.searchsorted(new, [knots[knot], places[block]])
         windows = np.stack([np.maximum(ends - REACH, 0), np.minimum(ends + REACH, costs.size - 1)], axis=1)
-        new, losses = settle(new, *problem, windows, TRIAL_SWEEPS, TRIAL_TOLERANCE, loss)
+        new, losses = settle(new, data, windows, TRIAL_SWEEPS, TRIAL_TOLERANCE, loss)
         if losses[-1] < (1.0 - WORTHWHILE) * loss:
             return new, [loss, float(losses[-1])]
     return knots, [loss]

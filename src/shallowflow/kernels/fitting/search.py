@@ -1,7 +1,20 @@
-"""Newton steps for all knots at once: variable projection along the chain, O(n) beside one pass of the data.
+"""The search for good knots beyond [plateau]: relocation, sweeps, polish in rounds, the loss always falling.
 
-Not in [plateau]; ours. The projected loss L(b) = min over the coefficients of Σ w_i (f(x_i) − y_i)² has, by
-variable projection (Golub & Pereyra 1973; Kaufman 1975), the gradient
+A round does the first of these that helps:
+
+1. dead knots go where they gain most, and many cheap knots to better places at once (`relocation`); then one
+   sweep (`sweep`);
+2. sweeps and Newton steps (`polish`), then many such exchanges at once, judged after settling;
+3. one exchange at a time, out of `width`² candidates;
+4. otherwise the knots settle as far as they will, and the search has converged.
+
+The exchanges repair how many knots each stretch of the data has, which no move between neighbours can; sweeps
+and polish put them right within their stretch. A round depends on nothing but the knots: a search goes on
+from the knots it returned, bit for bit as if it had not stopped.
+
+**Polish**: Newton steps for all knots at once, by variable projection along the chain, O(n) beside one pass
+of the data. Not in [plateau]; ours. The projected loss L(b) = min over the coefficients of
+Σ w_i (f(x_i) − y_i)² has, by variable projection (Golub & Pereyra 1973; Kaufman 1975), the gradient
 
     ∂L/∂b_j = −2 c_j Σ_{x_i > b_j} w_i r_i,     c_j the slope jump at b_j, r = f − y,
 
@@ -27,20 +40,6 @@ and over a soft joint 1/P' = 1/P + 1/κ. Where forward and backward message meet
 J = (μ_b − μ_f) P_f P_b / (κ P_f + κ P_b + P_f P_b). A negative κ_j that would make the model indefinite is
 replaced by |κ_j|. Conditioning is of no concern here: only the knots are taken from the model, and a step is
 kept only if the exact loss (`chain`) falls. Knots keep their order, crossing data as they like.
-
-The search for good knots beyond [plateau]: relocation, sweeps, polish in rounds, the loss always falling.
-
-A round does the first of these that helps:
-
-1. dead knots go where they gain most, and many cheap knots to better places at once (`knot_relocation`); then
-   one sweep (`knot_sweep`);
-2. sweeps and Newton steps (`knot_polish`), then many such exchanges at once, judged after settling;
-3. one exchange at a time, out of `width`² candidates;
-4. otherwise the knots settle as far as they will, and the search has converged.
-
-The exchanges repair how many knots each stretch of the data has, which no move between neighbours can; sweeps
-and polish put them right within their stretch. A round depends on nothing but the knots: a search goes on
-from the knots it returned, bit for bit as if it had not stopped.
 """
 
 from __future__ import annotations
@@ -51,26 +50,13 @@ from math import inf
 import numpy as np
 from numba import njit
 
-from shallowflow.arrays import Floats, Ints
+from shallowflow.arrays import Floats
 from shallowflow.kernels.fitting.anls import CONVERGED, PAUSED
-from shallowflow.kernels.fitting.chain import (
-    CENTRE,
-    HEIGHT,
-    SLOPE,
-    block_lines,
-    bridge_gaps,
-    fit,
-    live_starts,
-)
-from shallowflow.kernels.fitting.chain_blocks import Block, Data, all_blocks, block_of, load_block
-from shallowflow.kernels.fitting.relocation import (
-    Problem,
-    negligible_loss,
-    swap_many,
-    swap_one,
-    use_dead_knots,
-)
+from shallowflow.kernels.fitting.chain import SLOPE, Chain, Fitted, fitted, line_value
+from shallowflow.kernels.fitting.chain_blocks import Block, Data, block_of, load_block
+from shallowflow.kernels.fitting.relocation import negligible_loss, swap_many, swap_one, use_dead_knots
 from shallowflow.kernels.fitting.sweep import sweep
+from shallowflow.kernels.shared.compilation import INTERNAL, LEAN
 
 WINDOW = 0.125
 """Part of a block, next to the knot, from which r(b_j) p(b_j) is estimated."""
@@ -80,59 +66,29 @@ NEAREST = 0.2
 """In one step a distance between neighbouring knots shrinks at most to this part."""
 LEAST_DAMPING, LARGEST_DAMPING = 1e-6, 1e4
 
-Fitted = tuple[Floats, Ints, Floats, Floats]
-"""Live knots (n,), starts (n,), blocks (n + 1, 6), lines (n + 1, 3)."""
+FINAL_STEPS, FINAL_TOLERANCE = 50, 1e-6
 
 
-@njit(cache=True)
-def line_value(lines: Floats, row: int, place: float) -> float:
-    """Value of line `row` of `lines` (n + 1, 3) at `place`."""
-    return float(lines[row, HEIGHT] + lines[row, SLOPE] * (place - lines[row, CENTRE]))
-
-
-@njit(cache=True)
-def fitted(live: Floats, data: Data, free_left: int) -> tuple[float, Fitted]:
-    """Loss and fit of the live knots (n,), as `chain.fit`, with the blocks it was made from."""
-    x = data[0]
-    starts = live_starts(live, x)
-    blocks = all_blocks(data, starts, free_left)
-    loss, lines, _ = block_lines(live, x[-1], blocks, free_left)
-    bridge_gaps(live, blocks, lines, free_left)
-    return loss, (live, starts, blocks, lines)
-
-
-@njit(cache=True)
-def projected_gradient(knots: Floats, x: Floats, y: Floats, w: Floats, free_left: int) -> Floats:
-    """∂L/∂b_j = −2 c_j Σ_{x_i > b_j} w_i r_i of the projected loss, (n,); 0 for dead knots.
-
-    Symbols as in `chain.fit`. On a datum L has a kink, and this is its slope to the left.
-    """
-    gradient = np.zeros(knots.size)
-    live = knots[: live_starts(knots, x).size]
-    _, (_, _, blocks, lines) = fitted(live, (x, y, w), free_left)
-    pull = 0.0
-    for j in range(live.size - 1, -1, -1):
-        pull += blocks[j + 1, 0] * (line_value(lines, j + 1, blocks[j + 1, 1]) - blocks[j + 1, 2])
-        gradient[j] = -2.0 * (lines[j + 1, SLOPE] - lines[j, SLOPE]) * pull
-    return gradient
-
-
-@njit(cache=True)
+@njit(cache=True, **INTERNAL)
 def height_at(block: Block, place: float) -> float:
     """The block's own regression line at `place`."""
-    return block[2] + (block[4] / block[3] * (place - block[1]) if block[3] > 0.0 else 0.0)
+    return float(block.y + (block.sxy / block.sxx * (place - block.x) if block.sxx > 0.0 else 0.0))
 
 
-@njit(cache=True)
 def crossing_rates(fit: Fitted, data: Data) -> Floats:
     """r(b_j) p(b_j): how fast the sum of w r right of each knot changes as the knot moves, (n,).
 
     From the part of either block next to the knot; 0 if one of them has no data.
     """
-    x = data[0]
-    knots, starts, _, lines = fit
+    rates = np.zeros(fit.chain.knots.size)
+    _fill_rates(fit.chain, fit.lines, data, rates)
+    return rates
+
+
+@njit(cache=True, **LEAN)
+def _fill_rates(chain: Chain, lines: Floats, data: Data, rates: Floats) -> None:
+    knots, starts, x = chain.knots, chain.starts, data.x
     n, m = knots.size, x.size
-    rates = np.zeros(n)
     for j in range(n):
         place, start = knots[j], starts[j]
         lo = place - WINDOW * (place - (knots[j - 1] if j > 0 else x[0]))
@@ -145,16 +101,15 @@ def crossing_rates(fit: Fitted, data: Data) -> Floats:
         if first == start or stop == start:
             continue
         before, after = block_of(data, first, start), block_of(data, start, stop)
-        weight = before[0] + after[0]
-        seen = before[0] * height_at(before, place) + after[0] * height_at(after, place)
+        weight = before.weight + after.weight
+        seen = before.weight * height_at(before, place) + after.weight * height_at(after, place)
         # Half of y'', since hi − lo is WINDOW (h_l + h_r).
         bend = (lines[j + 1, SLOPE] - lines[j, SLOPE]) * WINDOW / (hi - lo)
-        seen += bend * (before[0] * (place - lo) ** 2 + after[0] * (hi - place) ** 2) / 6.0
+        seen += bend * (before.weight * (place - lo) ** 2 + after.weight * (hi - place) ** 2) / 6.0
         rates[j] = (weight * line_value(lines, j, place) - seen) / (hi - lo)
-    return rates
 
 
-@njit(cache=True)
+@njit(cache=True, **INTERNAL)
 def pass_soft(precision: float, mean: float, near: float, far: float, block: Block) -> tuple[float, float]:
     """Carry the message P (v − μ)² on the value at `far` through `block` to `near`; P may be < 0 or ∞."""
     weight, mean_x, mean_y, sxx, _, _ = block
@@ -174,7 +129,7 @@ def pass_soft(precision: float, mean: float, near: float, far: float, block: Blo
     return top / bottom, here + precision * miss * (sxx + weight * u * r) / top
 
 
-@njit(cache=True)
+@njit(cache=True, **INTERNAL)
 def soften(precision: float, kappa: float) -> float:
     """The message beyond a joint of stiffness κ: 1/P' = 1/P + 1/κ."""
     if kappa == inf or precision == 0.0:
@@ -184,7 +139,7 @@ def soften(precision: float, kappa: float) -> float:
     return precision * kappa / (precision + kappa)
 
 
-@njit(cache=True)
+@njit(cache=True, **INTERNAL)
 def definite_stiffness(kappa: float, precision: float, place: float, block: Block) -> float:
     """κ, or |κ| where κ < 0 leaves no minimum for the message P or for the line of the next block."""
     if kappa >= 0.0:
@@ -196,12 +151,26 @@ def definite_stiffness(kappa: float, precision: float, place: float, block: Bloc
     return kappa if precision + kappa > 0.0 and pivot > DEFINITE * weight * sxx else -kappa
 
 
-@njit(cache=True)
-def knot_steps(fit: Fitted, end: float, rates: Floats, damping: float, free_left: int) -> Floats:
+def knot_steps(fit: Fitted, data: Data, rates: Floats, damping: float) -> Floats:
     """The step δ (n,) of all live knots; `rates` (n,) from `crossing_rates`, `damping` = λ."""
-    knots, _, blocks, lines = fit
-    n = knots.size
-    stiffness, precisions, means, steps = np.empty(n), np.empty(n), np.empty(n), np.zeros(n)
+    steps = np.zeros(rates.size)
+    _fill_steps(fit.chain, fit.lines, data, rates, damping, np.empty((3, rates.size)), steps)
+    return steps
+
+
+@njit(cache=True, **LEAN)
+def _fill_steps(
+    chain: Chain,
+    lines: Floats,
+    data: Data,
+    rates: Floats,
+    damping: float,
+    scratch: Floats,
+    steps: Floats,
+) -> None:
+    knots, blocks, free_left = chain.knots, chain.blocks, data.free_left
+    n, end = knots.size, data.x[-1]
+    stiffness, precisions, means = scratch[0], scratch[1], scratch[2]
     precision, mean = (0.0 if free_left else inf), 0.0
     for j in range(n):
         if j > 0 or free_left:
@@ -224,17 +193,24 @@ def knot_steps(fit: Fitted, end: float, rates: Floats, damping: float, free_left
             if parts > 0.0:
                 steps[j] = -(mean - means[j]) / parts / (lines[j + 1, SLOPE] - lines[j, SLOPE])
         precision = soften(precision, stiffness[j])
-    return steps
 
 
-@njit(cache=True)
 def in_order(knots: Floats, steps: Floats, lowest: float, end: float) -> Floats:
     """The places nearest to knots + steps (n,) that keep the order and `NEAREST` of every distance.
 
     Isotonic regression (pool adjacent violators) of the places less the distances to be kept.
     """
-    n = knots.size
-    offsets, levels, sizes = np.empty(n), np.empty(n), np.empty(n)
+    places = np.empty(knots.size)
+    _fill_places(knots, steps, (lowest, end), np.empty((3, knots.size)), places)
+    return places
+
+
+@njit(cache=True, **LEAN)
+def _fill_places(
+    knots: Floats, steps: Floats, ends: tuple[float, float], scratch: Floats, places: Floats
+) -> None:
+    n, (lowest, end) = knots.size, ends
+    offsets, levels, sizes = scratch[0], scratch[1], scratch[2]
     reach = end - min(lowest, knots[0])
     pools = 0
     for j in range(n):
@@ -249,13 +225,11 @@ def in_order(knots: Floats, steps: Floats, lowest: float, end: float) -> Floats:
         pools += 1
     lo = knots[0] - (1.0 - NEAREST) * (knots[0] - min(lowest, knots[0]))
     hi = knots[n - 1] + (1.0 - NEAREST) * (end - knots[n - 1]) - offsets[n - 1]
-    places = np.empty(n)
     j = 0
     for pool in range(pools):
         for _ in range(int(sizes[pool])):
             places[j] = min(max(levels[pool], lo), hi) + offsets[j]
             j += 1
-    return places
 
 
 def polish(
@@ -275,52 +249,49 @@ def polish(
     in the same order, the strictly decreasing losses Σ w_i (f(x_i) − y_i)² before and after each step kept,
     and the last λ, with which to go on.
     """
-    data, end = (x, y, w), x[-1]
+    data, end = Data(x, y, w, free_left), x[-1]
     lowest = x[0] if free_left else x[0] - (end - x[0])
-    live = knots[: live_starts(knots, x).size]
-    loss, fit = fitted(live, data, free_left)
-    losses = [loss]
+    fit = fitted(knots, data)
+    live = fit.chain.knots.size
+    losses = [fit.loss]
     rates = crossing_rates(fit, data)
-    for _ in range(max_steps if live.size > 0 else 0):
+    for _ in range(max_steps if live > 0 else 0):
         if damping > LARGEST_DAMPING:
             break
-        places = in_order(fit[0], knot_steps(fit, end, rates, damping, free_left), lowest, end)
-        if not places[-1] < end or not (trial := fitted(places, data, free_left))[0] < loss:
+        places = in_order(fit.chain.knots, knot_steps(fit, data, rates, damping), lowest, end)
+        if not places[-1] < end or not (trial := fitted(places, data)).loss < fit.loss:
             damping *= 4.0
             continue
-        loss, fit = trial
-        losses.append(loss)
+        fit = trial
+        losses.append(fit.loss)
         damping = max(0.2 * damping, LEAST_DAMPING)
-        if losses[-2] - loss <= tolerance * losses[-2]:
+        if losses[-2] - fit.loss <= tolerance * losses[-2]:
             break
         rates = crossing_rates(fit, data)
-    return np.concatenate([fit[0], knots[live.size :]]), np.array(losses), damping
+    return np.concatenate([fit.chain.knots, knots[live:]]), np.array(losses), damping
 
 
-FINAL_STEPS, FINAL_TOLERANCE = 50, 1e-6
-
-
-def one_round(knots: Floats, problem: Problem, width: int) -> tuple[Floats, list[float], bool]:
+def one_round(knots: Floats, data: Data, width: int) -> tuple[Floats, list[float], bool]:
     """One round: the knots (n,), the losses along it, and whether there is more to find."""
-    knots, losses = use_dead_knots(knots, problem)
+    knots, losses = use_dead_knots(knots, data)
     many = max(1, knots.size // 10)
-    knots, found = swap_many(knots, problem, many, settled=False)
+    knots, found = swap_many(knots, data, many, settled=False)
     losses += found
     if len(found) > 1:
-        knots, swept = sweep(knots, *problem, 1, 0.0)
+        knots, swept = sweep(knots, *data, 1, 0.0)
         return knots, [*losses, *swept], True
-    knots, swept = sweep(knots, *problem, 2, 1e-2)
-    knots, polished, _ = polish(knots, *problem, 20, 1e-3)
+    knots, swept = sweep(knots, *data, 2, 1e-2)
+    knots, polished, _ = polish(knots, *data, 20, 1e-3)
     losses += [*swept, *polished]
     if many > 3:
-        knots, found = swap_many(knots, problem, many // 2, settled=True)
+        knots, found = swap_many(knots, data, many // 2, settled=True)
     if len(found) == 1:
-        knots, found = swap_one(knots, problem, width)
+        knots, found = swap_one(knots, data, width)
     losses += found
     if len(found) > 1:
         return knots, losses, True
-    knots, swept = sweep(knots, *problem, FINAL_STEPS, FINAL_TOLERANCE)
-    knots, polished, _ = polish(knots, *problem, FINAL_STEPS, FINAL_TOLERANCE)
+    knots, swept = sweep(knots, *data, FINAL_STEPS, FINAL_TOLERANCE)
+    knots, polished, _ = polish(knots, *data, FINAL_STEPS, FINAL_TOLERANCE)
     return knots, [*losses, *swept, *polished], False
 
 
@@ -334,13 +305,13 @@ def improve(
     search ends when none of `width`² exchanges of a knot helps. Returns the sorted knots (n,), the strictly
     decreasing losses, the first that of the start, and the status (0 paused at `rounds`, 1 converged).
     """
-    problem = (x, y, w, free_left)
-    losses = [float(fit(knots, *problem)[0])]
-    least = negligible_loss(problem)
+    data = Data(x, y, w, free_left)
+    losses = [fitted(knots, data).loss]
+    least = negligible_loss(data)
     for _ in range(rounds):
         if losses[-1] <= least:
             return knots, np.array(losses), CONVERGED
-        knots, found, more = one_round(knots, problem, width)
+        knots, found, more = one_round(knots, data, width)
         losses += [after for before, after in pairwise(found) if after < before]
         if not more:
             return knots, np.array(losses), CONVERGED

@@ -1,9 +1,9 @@
 """Segment trees in flat arrays: the sum, or the largest value and its first place, under local changes.
 
 A tree over `leaves` values is an array of 2·size floats, size the next power of two: leaf i at size + i, the
-children of node j at 2j and 2j + 1, the root at 1. Refreshing the leaves lo…hi costs O(hi − lo + log size).
-The sum is always added up in the same tree order: it depends on the leaves alone, never on their history, so
-no rounding error is carried along by millions of changes.
+children of node j at 2j and 2j + 1, the root at 1; place 0 is free. Refreshing the leaves lo…hi costs
+O(hi − lo + log size). The sum is always added up in the same tree order: it depends on the leaves alone,
+never on their history, so no rounding error is carried along by millions of changes.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import numpy as np
 from numba import njit
 
 from shallowflow.arrays import Floats
+from shallowflow.kernels.shared.compilation import INTERNAL
 
 
-@njit(cache=True)
 def new_tree(leaves: int, value: float) -> Floats:
     """A tree for `leaves` values, every node equal to `value` (0 for sums, −∞ for maxima)."""
     size = 1
@@ -23,7 +23,7 @@ def new_tree(leaves: int, value: float) -> Floats:
     return np.full(2 * size, value)
 
 
-@njit(cache=True)
+@njit(cache=True, **INTERNAL)
 def refresh_sums(tree: Floats, lo: int, hi: int) -> None:
     """Restore the sums above the leaves lo…hi (inclusive) after they were written."""
     size = tree.size // 2
@@ -34,7 +34,7 @@ def refresh_sums(tree: Floats, lo: int, hi: int) -> None:
         lo, hi = lo // 2, hi // 2
 
 
-@njit(cache=True)
+@njit(cache=True, **INTERNAL)
 def refresh_maxima(tree: Floats, lo: int, hi: int) -> None:
     """Restore the maxima above the leaves lo…hi (inclusive) after they were written."""
     size = tree.size // 2
@@ -45,7 +45,7 @@ def refresh_maxima(tree: Floats, lo: int, hi: int) -> None:
         lo, hi = lo // 2, hi // 2
 
 
-@njit(cache=True)
+@njit(cache=True, **INTERNAL)
 def first_at_least(tree: Floats, threshold: float) -> int:
     """The first leaf of a tree of maxima whose value is ≥ `threshold` (≤ the root's value)."""
     size = tree.size // 2

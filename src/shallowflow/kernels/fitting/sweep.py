@@ -1,11 +1,13 @@
-"""The best place of one knot between two others, over all continuous positions, in one pass over the data.
+"""Exact coordinate descent over the knots: each in turn to its best continuous place between its neighbours.
 
-Not in [plateau]; ours. A knot b splits the data between its neighbours a < c into a left and a right part,
-each under a line of its own. What the chain (`chain`) says about f(a), the message (ρ v − τ)², is one more
-point of the left part: at a, of height τ/ρ and weight ρ²; likewise at c. So each part is a block in the sense
-of `chain_blocks`, grown from its outer end point by point. It has W points, centre (x̄, ȳ), spread S_xx, slope
-s = S_xy / S_xx and rest Q. Its line costs Q + W (height − ȳ)² + S_xx (slope − s)², and if both lines are to
-meet at b, the least total is
+Not in [plateau]; ours.
+
+**The best place of one knot** b between two others, a < c, over all continuous positions, in one pass over
+the data. It splits the data between its neighbours into a left and a right part, each under a line of its
+own. What the chain (`chain`) says about f(a), the message (ρ v − τ)², is one more point of the left part: at
+a, of height τ/ρ and weight ρ²; likewise at c. So each part is a block in the sense of `chain_blocks`, grown
+from its outer end point by point. Its line costs Q + W (height − ȳ)² + S_xx (slope − s)², s = S_xy / S_xx,
+and if both lines are to meet at b, the least total is
 
     Q_l + Q_r + δ(b)² / V(b),     δ(b) = ȳ_l + s_l (b − x̄_l) − ȳ_r − s_r (b − x̄_r),
                                    V(b) = 1/W_l + (b − x̄_l)² / S_l + 1/W_r + (b − x̄_r)² / S_r.
@@ -18,11 +20,9 @@ Q_l + Q_r is a lower bound for the gap, which rules out most of them.
 Infinite weights are exact constraints: W = ∞ ties the left line to (a, 0), and W = S = ∞ is the zero line
 left of the first knot. Blocks only grow here, so nothing is subtracted.
 
-Exact coordinate descent over the knots: each in turn to its best continuous place between its neighbours.
-
-Not in [plateau]; ours. Going right, knot k sees the forward message of knot k − 1, renewed just now, and the
-backward message of knot k + 1, still valid since nothing right of k has moved: `knot_split.best_place` gives
-the exact minimiser of the loss over b_{k−1} < b_k < b_{k+1}, all other knots fixed and all coefficients free.
+**A sweep.** Going right, knot k sees the forward message of knot k − 1, renewed just now, and the
+backward message of knot k + 1, still valid since nothing right of k has moved: `best_place` gives the
+exact minimiser of the loss over b_{k−1} < b_k < b_{k+1}, all other knots fixed and all coefficients free.
 Going left is the mirror image. A sweep goes right and then left; each way looks at every datum about twice,
 so it costs O(m + n) (unless a crowd of knots all travels across the same data at once).
 
@@ -38,14 +38,15 @@ import numpy as np
 from numba import njit
 
 from shallowflow.arrays import Floats, Ints
-from shallowflow.kernels.fitting.anls import Chain, cost_around, new_chain, place_knot
+from shallowflow.kernels.fitting.anls import LEAST_GAIN, cost_around, place_knot
 from shallowflow.kernels.fitting.chain import (
-    COST,
     RHO,
     TAU,
+    Chain,
     backward_message,
-    closing_cost,
     forward_message,
+    new_chain,
+    renew_messages,
     store_message,
 )
 from shallowflow.kernels.fitting.chain_blocks import (
@@ -53,21 +54,24 @@ from shallowflow.kernels.fitting.chain_blocks import (
     Data,
     block_of,
     empty_block,
+    first_block,
     load_block,
     store_block,
-    zero_block,
 )
+from shallowflow.kernels.shared.compilation import INTERNAL, LEAN, Signed
 
+HOPEFUL = 8.0
+"""Sweeps with a goal go on while they lack at most this many times what the last one gained."""
 Place = tuple[float, int, float]
 """A position, the number of data ≤ it, and the cost of what lies between the neighbours with a knot there."""
 
 
-@njit(cache=True)
+@njit(cache=True, **INTERNAL)
 def grown(block: Block, x: float, y: float, w: float) -> Block:
     """`block` with one more point of weight w at (x, y); W or S_xx may be infinite."""
     weight, mean_x, mean_y, sxx, sxy, rest = block
     if weight == 0.0:
-        return w, x, y, 0.0, 0.0, 0.0
+        return Block(w, x, y, 0.0, 0.0, 0.0)
     dx, dy = x - mean_x, y - mean_y
     inverse = 1.0 / w + 1.0 / weight
     if sxx > 0.0:
@@ -76,7 +80,7 @@ def grown(block: Block, x: float, y: float, w: float) -> Block:
     elif dx == 0.0:
         rest += dy * dy / inverse
     share = w / (weight + w)
-    return (
+    return Block(
         weight + w,
         mean_x + share * dx,
         mean_y + share * dy,
@@ -86,35 +90,35 @@ def grown(block: Block, x: float, y: float, w: float) -> Block:
     )
 
 
-@njit(cache=True)
+@njit(cache=True, **INTERNAL)
 def message_point(place: float, rho: float, tau: float) -> Block:
     """The message (ρ v − τ)² on f(place) as a block of one point; ρ = ∞ says f(place) = 0."""
     if rho == inf:
-        return inf, place, 0.0, 0.0, 0.0, 0.0
+        return Block(inf, place, 0.0, 0.0, 0.0, 0.0)
     if rho * rho == 0.0:
         return empty_block()
-    return rho * rho, place, tau / rho, 0.0, 0.0, 0.0
+    return Block(rho * rho, place, tau / rho, 0.0, 0.0, 0.0)
 
 
-@njit(cache=True)
-def left_part(k: int, knots: Floats, forward: Floats, free_left: int) -> Block:
+@njit(cache=True, **INTERNAL)
+def left_part(k: int, chain: Chain, data: Data) -> Block:
     """What is known left of the data that follow knot k − 1: its message, a free line, or the zero line."""
     if k > 0:
-        return message_point(knots[k - 1], forward[k - 1, RHO], forward[k - 1, TAU])
-    if free_left:
+        return message_point(chain.knots[k - 1], chain.forward[k - 1, RHO], chain.forward[k - 1, TAU])
+    if data.free_left:
         return empty_block()
-    return inf, 0.0, 0.0, inf, 0.0, 0.0
+    return Block(inf, 0.0, 0.0, inf, 0.0, 0.0)
 
 
-@njit(cache=True)
-def right_part(k: int, knots: Floats, backward: Floats) -> Block:
+@njit(cache=True, **INTERNAL)
+def right_part(k: int, chain: Chain) -> Block:
     """What is known right of the data before knot k: its message, or nothing behind the last knot."""
-    if k < knots.size:
-        return message_point(knots[k], backward[k, RHO], backward[k, TAU])
+    if k < chain.knots.size:
+        return message_point(chain.knots[k], chain.backward[k, RHO], chain.backward[k, TAU])
     return empty_block()
 
 
-@njit(cache=True)
+@njit(cache=True, **INTERNAL)
 def gap_place(left: Block, right: Block, lo: float, hi: float) -> tuple[float, float]:
     """The best place in [lo, hi) and its cost beyond Q_l + Q_r; `hi` itself is the next gap's `lo`."""
     _, left_x, left_y, left_s, left_sxy, _ = left
@@ -132,18 +136,18 @@ def gap_place(left: Block, right: Block, lo: float, hi: float) -> tuple[float, f
     return lo, at_lo * at_lo / spread
 
 
-@njit(cache=True)
+@njit(cache=True, **INTERNAL)
 def best_place(
     data: Data, first: int, stop: int, a: float, c: float, left: Block, right: Block, suffixes: Floats
 ) -> Place:
     """The best place between a and c for one knot, given the data first ≤ i < stop between them.
 
-    Symbols: `data` = (x, y, w), each (m,); `left`, `right` what is known at the outer ends; `suffixes`
-    scratch of at least stop − first + 1 rows (·, 6). The place is a only if that is no knot but a limit (and
-    the zero line ends there). Places where one side would know nothing are left out: a knot there is of no
-    use. Without any place left the cost is ∞.
+    Symbols: `left`, `right` what is known at the outer ends; `suffixes` scratch of at least stop − first + 1
+    rows (·, 6). The place is a only if that is no knot but a limit (and the zero line ends there). Places
+    where one side would know nothing are left out: a knot there is of no use. Without any place left the
+    cost is ∞.
     """
-    x, y, w = data
+    x, y, w = data.x, data.y, data.w
     store_block(suffixes, stop - first, right)
     for i in range(stop - 1, first - 1, -1):
         right = grown(right, x[i], y[i], w[i])
@@ -152,11 +156,11 @@ def best_place(
     for i in range(first, stop + 1):
         if i > first:
             left = grown(left, x[i - 1], y[i - 1], w[i - 1])
-        if left[5] >= cost:
+        if left.rest >= cost:
             break
         row = i - first
-        bound = left[5] + suffixes[row, 5]
-        if bound >= cost or left[0] == 0.0 or suffixes[row, 0] == 0.0:
+        bound = left.rest + suffixes[row, 5]
+        if bound >= cost or left.weight == 0.0 or suffixes[row, 0] == 0.0:
             continue
         lo, hi = x[i - 1] if i > first else a, x[i] if i < stop else c
         candidate, extra = gap_place(left, load_block(suffixes, row), lo, hi)
@@ -165,7 +169,7 @@ def best_place(
     return place, start, cost
 
 
-@njit(cache=True)
+@njit(cache=True, **INTERNAL)
 def left_limit(k: int, knots: Floats, x: Floats) -> float:
     """The knot before knot k; the first one may go as far left of the data as these are long."""
     if k > 0:
@@ -174,131 +178,84 @@ def left_limit(k: int, knots: Floats, x: Floats) -> float:
     return float(x[0] - (span if span > 0.0 else 1.0))
 
 
-@njit(cache=True)
+@njit(cache=True, **INTERNAL)
 def data_between(before: int, after: int, starts: Ints, m: int) -> tuple[int, int]:
     """The data first ≤ i < stop between the knots `before` and `after` (−1 and n: the ends)."""
-    first = starts[before] if before >= 0 else 0
+    first = starts[before] if before >= 0 else Signed(0)
     stop = starts[after] if after < starts.size else m
     return first, stop
 
 
-@njit(cache=True)
 def new_suffixes(m: int) -> Floats:
     """Scratch for `best_place` on up to m data, (m + 1, 6)."""
     return np.empty((m + 1, 6))
 
 
-LEAST_GAIN = 1e-12
-HOPEFUL = 8.0
-"""Sweeps with a goal go on while they lack at most this many times what the last one gained."""
-
-
-@njit(cache=True)
-def cost_beside(
-    k: int, place: float, left: Block, right: Block, end: float, chain: Chain, free_left: int
-) -> float:
+@njit(cache=True, **INTERNAL)
+def cost_beside(k: int, place: float, left: Block, right: Block, chain: Chain, data: Data) -> float:
     """Cost of the blocks `left` and `right` of knot k, were it at `place`, and of the meeting there."""
-    cost = cost_around(k, place, left, right, end, chain)
-    return cost + left[5] if k == 0 and free_left == 0 else cost
+    cost = cost_around(k, place, left, right, chain, data)
+    return float(cost + left.rest if k == 0 and data.free_left == 0 else cost)
 
 
-@njit(cache=True)
-def settle_knot(k: int, data: Data, chain: Chain, free_left: int, least: float, suffixes: Floats) -> bool:
-    """Move knot k to its best place between its neighbours if that gains over `least`; whether it did."""
-    x, end = data[0], data[0][-1]
-    knots, starts, blocks, forward, backward = chain
-    first, stop = data_between(k - 1, k + 1, starts, x.size)
+@njit(cache=True, **INTERNAL)
+def settle_knot(k: int, data: Data, chain: Chain, least: float, suffixes: Floats) -> None:
+    """Move knot k to its best place between its neighbours if that gains more than `least`."""
+    knots, blocks, x = chain.knots, chain.blocks, data.x
+    first, stop = data_between(k - 1, k + 1, chain.starts, x.size)
     a = min(left_limit(k, knots, x), knots[k])
-    c = knots[k + 1] if k + 1 < knots.size else end
-    left, right = left_part(k, knots, forward, free_left), right_part(k + 1, knots, backward)
+    c = knots[k + 1] if k + 1 < knots.size else x[-1]
+    left, right = left_part(k, chain, data), right_part(k + 1, chain)
     place, start, cost = best_place(data, first, stop, a, c, left, right, suffixes)
-    now = cost_beside(k, knots[k], load_block(blocks, k), load_block(blocks, k + 1), end, chain, free_left)
+    now = cost_beside(k, knots[k], load_block(blocks, k), load_block(blocks, k + 1), chain, data)
     if not cost < now - least:
-        return False
-    left = zero_block(data, start) if k == 0 and free_left == 0 else block_of(data, first, start)
+        return
+    left = block_of(data, first, start) if k > 0 else first_block(data, start)
     right = block_of(data, start, stop)
-    if not cost_beside(k, place, left, right, end, chain, free_left) < now - least:
-        return False
-    place_knot(k, place, start, data, chain, free_left)
-    return True
+    if cost_beside(k, place, left, right, chain, data) < now - least:
+        place_knot(k, place, start, data, chain)
 
 
-@njit(cache=True)
-def settle_window(
-    lo: int, hi: int, step: int, data: Data, chain: Chain, free_left: int, least: float, suffixes: Floats
-) -> int:
-    """Settle the knots lo…hi, rightwards (`step` 1) or leftwards (−1), renewing messages; how many moved."""
-    knots, _, blocks, forward, backward = chain
-    moved = 0
-    for i in range(hi - lo + 1):
-        k = lo + i if step > 0 else hi - i
-        if settle_knot(k, data, chain, free_left, least, suffixes):
-            moved += 1
-        if step > 0:
-            store_message(forward, k, forward_message(k, knots, blocks, forward, free_left))
-        else:
-            store_message(backward, k, backward_message(k, knots, data[0][-1], blocks, backward))
-    return moved
+@njit(cache=True, **LEAN)
+def _settle_windows(chain: Chain, data: Data, windows: Ints, loss: float, suffixes: Floats) -> float:
+    """One sweep, rightwards and leftwards over each window, renewing messages; returns the loss after it."""
+    new = loss
+    for row in range(windows.shape[0]):
+        lo, hi = windows[row, 0], min(windows[row, 1], chain.knots.size - 1)
+        for i in range(2 * (hi - lo + 1)):
+            rightwards = lo + i <= hi
+            k = lo + i if rightwards else 2 * hi + 1 - lo - i
+            settle_knot(k, data, chain, LEAST_GAIN * loss, suffixes)
+            if rightwards:
+                store_message(chain.forward, k, forward_message(k, chain, data))
+            else:
+                store_message(chain.backward, k, backward_message(k, chain, data))
+        new = renew_messages(chain, data)
+    return new
 
 
-@njit(cache=True)
-def renew_messages(end: float, chain: Chain, free_left: int) -> float:
-    """Renew all messages of a chain whose blocks are right; the loss, bit for bit that of `chain.fit`."""
-    knots, _, blocks, forward, backward = chain
-    n = knots.size
-    for k in range(n):
-        store_message(forward, k, forward_message(k, knots, blocks, forward, free_left))
-    for k in range(n - 1, -1, -1):
-        store_message(backward, k, backward_message(k, knots, end, blocks, backward))
-    loss = closing_cost(blocks, forward, backward)
-    for k in range(n):
-        loss += forward[k, COST]
-    return loss
-
-
-@njit(cache=True)
 def settle(
-    knots: Floats,
-    x: Floats,
-    y: Floats,
-    w: Floats,
-    free_left: int,
-    windows: Ints,
-    max_sweeps: int,
-    tolerance: float,
-    goal: float,
+    knots: Floats, data: Data, windows: Ints, max_sweeps: int, tolerance: float, goal: float
 ) -> tuple[Floats, Floats]:
     """Sweeps over windows of knots, all others fixed, until one gains at most `tolerance` of the loss.
 
-    Symbols: `knots` (n,) sorted; x strictly increasing, y, w > 0, each (m,); `free_left` as in `chain.fit`;
-    `windows` (r, 2), first and last index of knots that may move, window after window in every sweep;
-    `goal`, a loss: sweeps stop early when it is out of reach (∞: never). Returns the knots (n,), sorted, and
-    the strictly decreasing losses before and after each sweep, each Σ w_i (f(x_i) − y_i)².
+    Symbols: `knots` (n,) sorted; `windows` (r, 2), first and last index of knots that may move, window after
+    window in every sweep; `goal`, a loss: sweeps stop early when it is out of reach (∞: never). Returns the
+    knots (n,), sorted, and the strictly decreasing losses before and after each sweep, each
+    Σ w_i (f(x_i) − y_i)².
     """
-    data = (x, y, w)
-    chain = new_chain(knots, data, free_left)
-    live = chain[0]
-    suffixes = new_suffixes(x.size)
-    losses = np.empty(max_sweeps + 1)
-    losses[0] = loss = renew_messages(x[-1], chain, free_left)
-    final, sweeps = knots.copy(), 0
-    while sweeps < max_sweeps:
-        moved, new = 0, loss
-        for row in range(windows.shape[0]):
-            lo, hi, least = windows[row, 0], min(windows[row, 1], live.size - 1), LEAST_GAIN * loss
-            for step in (1, -1):
-                moved += settle_window(lo, hi, step, data, chain, free_left, least, suffixes)
-            new = renew_messages(x[-1], chain, free_left)
-        if moved == 0 or not new < loss:
+    loss, chain = new_chain(knots, data)
+    final, losses, suffixes = knots.copy(), [loss], new_suffixes(data.x.size)
+    while len(losses) <= max_sweeps:
+        new = float(_settle_windows(chain, data, windows, loss, suffixes))
+        if not new < loss:
             break
         gain, loss = loss - new, new
-        for k in range(live.size):
-            final[k] = live[k]
-        sweeps += 1
-        losses[sweeps] = loss
+        final[: chain.knots.size] = chain.knots
+        losses.append(loss)
         if gain <= tolerance * (loss + gain) or loss - goal > HOPEFUL * gain:
             break
-    return final, losses[: sweeps + 1]
+    return final, np.array(losses)
 
 
 def sweep(
@@ -309,4 +266,4 @@ def sweep(
     A sweep costs O(m + n). Dead knots (≥ x_m) stay. To go on, call it again with the knots it returned.
     """
     windows = np.array([[0, np.searchsorted(knots, x[-1]) - 1]])
-    return settle(knots, x, y, w, free_left, windows, max_sweeps, tolerance, inf)
+    return settle(knots, Data(x, y, w, free_left), windows, max_sweeps, tolerance, inf)
