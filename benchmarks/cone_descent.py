@@ -20,11 +20,11 @@ from benchmarks.ticks import advance
 from shallowflow.data import Dataset
 from shallowflow.data.generators import sphere, stewart, three_points
 from shallowflow.dynamics.choice import ENGINES, chosen_engine
+from shallowflow.dynamics.clock.problem import Task
+from shallowflow.dynamics.clock.record import Record
 from shallowflow.dynamics.engines.cones import ConeDescent, PatternDescent
 from shallowflow.dynamics.engines.stepping import DenseDescent
 from shallowflow.dynamics.flow import gradient_flow
-from shallowflow.dynamics.problem import Task
-from shallowflow.dynamics.record import Record
 from shallowflow.landscape.early_alignment.spurious import least_squares
 from shallowflow.models import ReLUNetwork, SquareLoss, initialize
 

@@ -16,12 +16,12 @@ from benchmarks.ticks import advance
 from shallowflow.arrays import Floats
 from shallowflow.data import Dataset
 from shallowflow.data.generators import orthonormal
+from shallowflow.dynamics.clock.problem import Task
 from shallowflow.dynamics.engines.logs import LogDescent
 from shallowflow.dynamics.flow import gradient_flow
-from shallowflow.dynamics.limits.jump_process import jump_process
-from shallowflow.dynamics.limits.saddle_to_saddle import saddle_to_saddle
-from shallowflow.dynamics.problem import Task
+from shallowflow.dynamics.saddle_to_saddle import saddle_to_saddle
 from shallowflow.landscape.geometry.orthonormal import mask_of
+from shallowflow.landscape.incremental import jump_process
 from shallowflow.models import LogScaledNetwork, SquareLoss, initialize
 
 RATE = 0.01

@@ -18,8 +18,8 @@ from rich.table import Table
 
 import shallowflow as sf
 from benchmarks.ticks import advance
+from shallowflow.dynamics.clock.problem import Sampling
 from shallowflow.dynamics.engines.steps import HatSteps, PlainSteps, PlateauSteps
-from shallowflow.dynamics.problem import Sampling
 
 TARGET = sf.PiecewiseConstant([0.2, 0.35, 0.5, 0.65, 0.8], [1.0, 4.0, 1.0, 2.0, 1.0, 4.0])
 STEP, REPEATS = 1e-5, 9

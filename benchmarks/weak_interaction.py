@@ -21,7 +21,7 @@ from rich.table import Table
 from shallowflow.data import Dataset
 from shallowflow.data.generators import sphere
 from shallowflow.dynamics.choice import ENGINES
-from shallowflow.dynamics.problem import Task
+from shallowflow.dynamics.clock.problem import Task
 from shallowflow.models import ReLUNetwork, SquareLoss, initialize
 
 Array = NDArray[Any]

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 from shallowflow.cli import main
 from shallowflow.data import GENERATORS
-from shallowflow.dynamics.trajectory import Trajectory
+from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.experiments import EXPERIMENTS
 from shallowflow.kernels.shared.compilation import MESSAGE
 

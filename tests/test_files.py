@@ -11,7 +11,7 @@ from typing import BinaryIO
 import pytest
 
 from shallowflow.data.dataset import Dataset
-from shallowflow.dynamics.trajectory import Trajectory
+from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.errors import FileFormatError, InvalidInputError
 from shallowflow.files import write_atomically
 

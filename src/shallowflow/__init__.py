@@ -63,7 +63,7 @@ _NAMES = {
     "AdditiveStepNetwork": "shallowflow.models",
     "CubicStep": "shallowflow.models",
     "Dataset": "shallowflow.data",
-    "Event": "shallowflow.dynamics.outcome",
+    "Event": "shallowflow.dynamics.clock.outcome",
     "FileFormatError": "shallowflow.errors",
     "InvalidInputError": "shallowflow.errors",
     "Jumps": "shallowflow.readings.jumps",
@@ -72,17 +72,17 @@ _NAMES = {
     "LogScaledNetwork": "shallowflow.models",
     "LogisticLoss": "shallowflow.models",
     "NormLoss": "shallowflow.models",
-    "Outcome": "shallowflow.dynamics.outcome",
+    "Outcome": "shallowflow.dynamics.clock.outcome",
     "PiecewiseAffine": "shallowflow.data",
     "PiecewiseConstant": "shallowflow.data",
     "ReLUNetwork": "shallowflow.models",
-    "Record": "shallowflow.dynamics.record",
-    "SaddleToSaddle": "shallowflow.dynamics.limits.saddle_to_saddle",
+    "Record": "shallowflow.dynamics.clock.record",
+    "SaddleToSaddle": "shallowflow.dynamics.saddle_to_saddle",
     "ShallowflowError": "shallowflow.errors",
     "SquareLoss": "shallowflow.models",
     "StepNetwork": "shallowflow.models",
     "StoreError": "shallowflow.errors",
-    "Trajectory": "shallowflow.dynamics.trajectory",
+    "Trajectory": "shallowflow.dynamics.clock.trajectory",
     "__version__": "shallowflow.version",
     "active_neuron_least_squares": "shallowflow.dynamics.anls",
     "adam": "shallowflow.dynamics.adam",
@@ -90,16 +90,16 @@ _NAMES = {
     "certify": "shallowflow.certificates",
     "gradient_descent": "shallowflow.dynamics.descent",
     "gradient_flow": "shallowflow.dynamics.flow",
-    "hitting_times": "shallowflow.dynamics.limits.two_timescale",
+    "hitting_times": "shallowflow.dynamics.two_timescale",
     "jumps": "shallowflow.readings.jumps",
     "least_squares_outer": "shallowflow.dynamics.outer_weights",
     "phases": "shallowflow.readings.phases",
     "population_flow": "shallowflow.dynamics.population",
     "reproduce": "shallowflow.experiments",
-    "saddle_to_saddle": "shallowflow.dynamics.limits.saddle_to_saddle",
+    "saddle_to_saddle": "shallowflow.dynamics.saddle_to_saddle",
     "stages": "shallowflow.readings.stages",
     "stochastic_descent": "shallowflow.dynamics.stochastic",
-    "two_timescale_limit": "shallowflow.dynamics.limits.two_timescale",
+    "two_timescale_limit": "shallowflow.dynamics.two_timescale",
 }
 """Public names, and the modules they come from."""
 
@@ -121,16 +121,16 @@ if TYPE_CHECKING:
     from shallowflow.dynamics.adam import adam
     from shallowflow.dynamics.alternating import alternating_least_squares
     from shallowflow.dynamics.anls import active_neuron_least_squares
+    from shallowflow.dynamics.clock.outcome import Event, Outcome
+    from shallowflow.dynamics.clock.record import Record
+    from shallowflow.dynamics.clock.trajectory import Trajectory
     from shallowflow.dynamics.descent import gradient_descent
     from shallowflow.dynamics.flow import gradient_flow
-    from shallowflow.dynamics.limits.saddle_to_saddle import SaddleToSaddle, saddle_to_saddle
-    from shallowflow.dynamics.limits.two_timescale import hitting_times, two_timescale_limit
-    from shallowflow.dynamics.outcome import Event, Outcome
     from shallowflow.dynamics.outer_weights import least_squares_outer
     from shallowflow.dynamics.population import population_flow
-    from shallowflow.dynamics.record import Record
+    from shallowflow.dynamics.saddle_to_saddle import SaddleToSaddle, saddle_to_saddle
     from shallowflow.dynamics.stochastic import stochastic_descent
-    from shallowflow.dynamics.trajectory import Trajectory
+    from shallowflow.dynamics.two_timescale import hitting_times, two_timescale_limit
     from shallowflow.errors import FileFormatError, InvalidInputError, ShallowflowError, StoreError
     from shallowflow.experiments import reproduce
     from shallowflow.models import (

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from shallowflow.certificates import Certificate, Promise, certify
 from shallowflow.data.dataset import Dataset
-from shallowflow.dynamics.trajectory import Trajectory
+from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.plateau.levels import plateau_level, rate_bounds
 from shallowflow.landscape.plateau.stationary import fully_trained

@@ -8,8 +8,8 @@ import pytest
 import shallowflow as sf
 from shallowflow.arrays import Seed
 from shallowflow.dynamics.choice import chosen_engine
+from shallowflow.dynamics.clock.problem import SampledTask, Sampling
 from shallowflow.dynamics.engines.steps import HatSteps, PlainSteps, PlateauSteps
-from shallowflow.dynamics.problem import SampledTask, Sampling
 from shallowflow.models.networks import KnotNetwork, StepNetwork
 
 TARGET = sf.PiecewiseConstant([0.3, 0.6], [1.0, -1.0, 2.0])

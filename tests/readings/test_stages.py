@@ -8,9 +8,9 @@ import pytest
 import shallowflow as sf
 from shallowflow.arrays import Floats
 from shallowflow.data.dataset import Dataset
+from shallowflow.dynamics.clock.outcome import Outcome
 from shallowflow.dynamics.clock.paths import Polynomials, Snapshots
-from shallowflow.dynamics.outcome import Outcome
-from shallowflow.dynamics.trajectory import Trajectory
+from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.plateau.levels import plateau_level, rate_bounds
 from shallowflow.lobatto import lobatto_nodes

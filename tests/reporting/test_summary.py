@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from shallowflow.data import GENERATORS, Dataset
+from shallowflow.dynamics.clock.outcome import Event, Outcome
 from shallowflow.dynamics.clock.paths import Snapshots, flatten
-from shallowflow.dynamics.outcome import Event, Outcome
-from shallowflow.dynamics.trajectory import Trajectory
+from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.experiments.figure import Panel, Series
 from shallowflow.models import KnotNetwork
 from shallowflow.reporting.summary import LARGEST_SERIES, catalogue, plain, run_summary, summary

@@ -17,7 +17,7 @@ from shallowflow.certificates import (
 )
 from shallowflow.certificates.certificate import Certificate, Hypothesis, Promise, Question, Table, Verdict
 from shallowflow.data.dataset import checked_dataset
-from shallowflow.dynamics.trajectory import checked_trajectory
+from shallowflow.dynamics.clock.trajectory import checked_trajectory
 from shallowflow.errors import InvalidInputError
 
 CERTIFICATES: dict[str, Callable[..., Certificate]] = Choices(

@@ -10,7 +10,7 @@ import numpy as np
 from shallowflow.arrays import Bools, positive
 from shallowflow.certificates.certificate import Hypothesis, Promise
 from shallowflow.data.dataset import Dataset
-from shallowflow.dynamics.trajectory import Trajectory
+from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.early_alignment.aligned_neurons import STILL, NeuronAlignment, neuron_alignment
 from shallowflow.landscape.early_alignment.balances import balance, init_scale

@@ -34,7 +34,7 @@ from shallowflow.certificates.certificate import (
     failures,
 )
 from shallowflow.data.dataset import Dataset
-from shallowflow.dynamics.trajectory import Trajectory
+from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.landscape.early_alignment.balances import balance, init_scale
 from shallowflow.landscape.early_alignment.extremal import ExtremalVectors
 from shallowflow.landscape.early_alignment.spurious import (

@@ -28,9 +28,9 @@ from shallowflow.certificates.certificate import (
     failures,
 )
 from shallowflow.data.dataset import Dataset
-from shallowflow.dynamics.limits.saddle_to_saddle import SaddleToSaddle, saddle_to_saddle
-from shallowflow.dynamics.problem import check_problem
-from shallowflow.dynamics.trajectory import Trajectory, checked_trajectory
+from shallowflow.dynamics.clock.problem import check_problem
+from shallowflow.dynamics.clock.trajectory import Trajectory, checked_trajectory
+from shallowflow.dynamics.saddle_to_saddle import SaddleToSaddle, saddle_to_saddle
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.geometry.orthonormal import ORTHONORMAL, mask_matrix, mask_report, orthonormality
 from shallowflow.landscape.incremental import HALVING_RATIO, min_squared_norm, norm_constant

@@ -15,7 +15,7 @@ from shallowflow.arrays import Floats, count, positive
 from shallowflow.certificates.certificate import Certificate, Hypothesis, Promise, Question, Verdict, failures
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.clock.paths import flatten
-from shallowflow.dynamics.trajectory import Trajectory
+from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.geometry.blocks import Blocks, blocks
 from shallowflow.landscape.plateau.levels import exit_of, level_of, plateau_level, rates_of

@@ -16,7 +16,7 @@ import numpy as np
 from shallowflow.arrays import Seed, count, generator, positive
 from shallowflow.certificates.certificate import Certificate, Hypothesis, Promise, Question, Verdict
 from shallowflow.data.targets import PiecewiseConstant
-from shallowflow.dynamics.trajectory import Trajectory
+from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.two_timescale.population import (
     best_outer,

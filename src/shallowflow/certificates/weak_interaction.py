@@ -21,7 +21,7 @@ import numpy as np
 from shallowflow.arrays import Bools, Floats, count, positive, probability
 from shallowflow.certificates.certificate import Certificate, Hypothesis, Promise, Question, Verdict
 from shallowflow.data.dataset import Dataset
-from shallowflow.dynamics.trajectory import Trajectory
+from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.landscape.geometry.activity import activity, check_relu, check_relu_problem
 from shallowflow.landscape.weak_interaction.first_activation import correctly_activated, lemma_5_widths
 from shallowflow.landscape.weak_interaction.interactions import (

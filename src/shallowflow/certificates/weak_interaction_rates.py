@@ -33,7 +33,7 @@ from shallowflow.certificates.weak_interaction import (
     vanishing_loss,
 )
 from shallowflow.data.dataset import Dataset
-from shallowflow.dynamics.trajectory import Trajectory
+from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.geometry.activity import activity, check_relu
 from shallowflow.landscape.geometry.orthonormal import ORTHONORMAL, orthonormality

@@ -12,10 +12,10 @@ from shallowflow.arrays import one_of
 from shallowflow.commands.arguments import check_file, json_option, print_json, read_data
 from shallowflow.data import Dataset
 from shallowflow.dynamics.clock.paths import flatten
+from shallowflow.dynamics.clock.record import Record, default_record
+from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.dynamics.descent import gradient_descent
 from shallowflow.dynamics.flow import gradient_flow
-from shallowflow.dynamics.record import Record, default_record
-from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.errors import InvalidInputError
 from shallowflow.models import LogisticLoss, Loss, Network, SquareLoss, initialize
 

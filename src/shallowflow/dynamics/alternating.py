@@ -16,7 +16,10 @@ from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.adam import Moments, Rates
 from shallowflow.dynamics.clock.loop import Progress, run
 from shallowflow.dynamics.clock.paths import flatten
+from shallowflow.dynamics.clock.problem import Task, check_problem, checked_record, checked_square_loss
+from shallowflow.dynamics.clock.record import Record, default_record
 from shallowflow.dynamics.clock.setting import Setting
+from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.dynamics.engines.stepping import Stepping
 from shallowflow.dynamics.outer_weights import (
     dense_outer,
@@ -24,9 +27,6 @@ from shallowflow.dynamics.outer_weights import (
     least_squares_outer,
     minimum_norm_outer,
 )
-from shallowflow.dynamics.problem import Task, check_problem, checked_record, checked_square_loss
-from shallowflow.dynamics.record import Record, default_record
-from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.landscape.geometry.blocks import sort_data
 from shallowflow.models.loss import SquareLoss
 from shallowflow.models.networks import OUTER_LAYER, KnotNetwork, Network, Parameters

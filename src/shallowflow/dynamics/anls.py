@@ -13,12 +13,12 @@ from math import inf
 from shallowflow.arrays import count, one_of, shown
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.clock.loop import Progress, run
+from shallowflow.dynamics.clock.problem import Task, check_problem, checked_record, checked_square_loss
 from shallowflow.dynamics.clock.protocol import Engine
+from shallowflow.dynamics.clock.record import Record
 from shallowflow.dynamics.clock.setting import Setting
+from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.dynamics.engines.anls import IteratedANLS, WindowedANLS
-from shallowflow.dynamics.problem import Task, check_problem, checked_record, checked_square_loss
-from shallowflow.dynamics.record import Record
-from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.errors import InvalidInputError
 from shallowflow.models.loss import SquareLoss
 from shallowflow.models.networks import KnotNetwork

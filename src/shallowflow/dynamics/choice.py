@@ -23,9 +23,9 @@ import numpy as np
 
 from shallowflow.arrays import one_of
 from shallowflow.data.targets import PiecewiseConstant
+from shallowflow.dynamics.clock.problem import SampledTask, Task
 from shallowflow.dynamics.clock.protocol import Engine
 from shallowflow.dynamics.engines.spanned import SpannedDescent
-from shallowflow.dynamics.problem import SampledTask, Task
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.geometry.orthonormal import ORTHONORMAL, orthogonal, orthonormality
 from shallowflow.models.loss import LogisticLoss, NormLoss, SquareLoss

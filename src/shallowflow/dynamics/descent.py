@@ -14,12 +14,12 @@ from shallowflow.arrays import Floats, count, non_negative, one_of, positive
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.choice import chosen_engine
 from shallowflow.dynamics.clock.loop import Progress, run
+from shallowflow.dynamics.clock.outcome import Outcome
 from shallowflow.dynamics.clock.paths import flatten
+from shallowflow.dynamics.clock.problem import Task, check_problem, checked_loss, checked_record
+from shallowflow.dynamics.clock.record import Record, default_record
 from shallowflow.dynamics.clock.setting import Setting
-from shallowflow.dynamics.outcome import Outcome
-from shallowflow.dynamics.problem import Task, check_problem, checked_loss, checked_record
-from shallowflow.dynamics.record import Record, default_record
-from shallowflow.dynamics.trajectory import Trajectory
+from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.models.loss import Loss
 from shallowflow.models.networks import Network, ReLUNetwork
 

@@ -9,10 +9,10 @@ from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.choice import chosen_engine
 from shallowflow.dynamics.clock.loop import Progress, not_begun, run
 from shallowflow.dynamics.clock.paths import flatten
+from shallowflow.dynamics.clock.problem import Task, check_problem, checked_loss, checked_record
+from shallowflow.dynamics.clock.record import DEFAULT_BYTES, Record
 from shallowflow.dynamics.clock.setting import Setting
-from shallowflow.dynamics.problem import Task, check_problem, checked_loss, checked_record
-from shallowflow.dynamics.record import DEFAULT_BYTES, Record
-from shallowflow.dynamics.trajectory import Trajectory
+from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.errors import InvalidInputError
 from shallowflow.models.loss import Loss
 from shallowflow.models.networks import (

@@ -12,7 +12,7 @@ import numpy as np
 
 from shallowflow.arrays import Floats, Ints
 from shallowflow.data.dataset import Dataset
-from shallowflow.dynamics.problem import check_problem
+from shallowflow.dynamics.clock.problem import check_problem
 from shallowflow.models.networks import (
     AdditiveStepNetwork,
     KnotNetwork,

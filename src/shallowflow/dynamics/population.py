@@ -10,11 +10,11 @@ from shallowflow.arrays import Floats, non_negative, positive
 from shallowflow.data.targets import PiecewiseConstant
 from shallowflow.dynamics.clock.loop import Progress, run
 from shallowflow.dynamics.clock.paths import flatten, unflatten
+from shallowflow.dynamics.clock.problem import checked_record
+from shallowflow.dynamics.clock.record import Record
 from shallowflow.dynamics.clock.setting import Setting
+from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.dynamics.flow import every_step
-from shallowflow.dynamics.problem import checked_record
-from shallowflow.dynamics.record import Record
-from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.two_timescale.population import check_steps, population_gradient, step_loss
 from shallowflow.landscape.two_timescale.step_classes import checked_target

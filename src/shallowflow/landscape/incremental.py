@@ -1,13 +1,33 @@
-"""Minimal-norm interpolators on orthonormal data, and the norms of [incremental] §5."""
+"""Minimal-norm interpolators on orthonormal data, and the norms of [incremental] §5.
+
+Algorithm 1 of [incremental] from a mask matrix: which neuron jumps when, and which points it fits.
+
+First-order correction of the jump times: t_i = τ_i ln(1/α) + C_i + (what vanishes with α).
+
+Ours, from [incremental] (6).
+Away from the jumps ln‖w_j‖ is a straight line of slope γ_j, whose offset changes in two ways only.
+
+- At the start the neuron turns to its active points. With β = ⟨b, w̄(0)⟩/|b| and no coordinate of the wrong
+  sign the offset is ln((1 + β)/2); coordinates of the wrong sign die one after the other, in closed form
+  (`kernels.orthogonal.leap`).
+- At a jump of neuron i, of limit u = ‖w_i‖² → N = √(Σ_A y²), u follows the logistic u = N/(1 + e^{−2γ_i(t −
+  t_i)}), so that ln‖w_i‖ ≈ ½ ln N + γ_i (t − t_i) before it: the jump happens when the straight line reaches
+  ½ ln N. Meanwhile the residual on A falls like 1/(1 + e^{2γ_i(t − t_i)}), and a neuron with drive B₁ on A
+  and B₂ on other unfitted points turns from (B₁, B₂) to (0, B₂): two angles and a log-norm, integrated once
+  per jump for all neurons together.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
 
-from shallowflow.arrays import Floats, non_negative, shown, vector
+from shallowflow.arrays import Bools, Floats, FrozenArrays, Ints, non_negative, shown, vector
 from shallowflow.data.dataset import Dataset
 from shallowflow.errors import InvalidInputError
-from shallowflow.landscape.geometry.orthonormal import check_orthonormal
+from shallowflow.landscape.geometry.orthonormal import check_orthonormal, checked_mask, first_of_kind
 from shallowflow.models.networks import LogScaledNetwork, ReLUNetwork
 
 HALVING_RATIO = 1.0 + np.sqrt(2.0)
@@ -73,3 +93,186 @@ def norm_constant(norm: float, targets: Floats | list[float]) -> float:
     if not np.any(y):
         raise InvalidInputError("targets: must not all be zero, for C divides by max|y|; got zeros only")
     return float(non_negative(norm, "norm") / (np.abs(y).max() * np.sqrt(len(y))))
+
+
+TIE = 1e-12
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class JumpProcess(FrozenArrays):
+    """Algorithm 1 without its inputs: J jumps of m neurons on n points.
+
+    jump_times (J,) accelerated; neurons (J,), the first of its kind; fitted: the points of each jump;
+    exponents (J + 1, m): ρ at the start and right after each jump (twins carry their group's, a fitted
+    neuron 0); rates (J + 1, m): dρ/dτ on each plateau; losses (J + 1,); groups (m,): the first neuron with
+    the same mask; ties: jumps whose neuron was not the only one to reach zero; unfitted: points left at the
+    end.
+    """
+
+    jump_times: Floats
+    neurons: Ints
+    fitted: tuple[Ints, ...]
+    exponents: Floats
+    rates: Floats
+    losses: Floats
+    groups: Ints
+    ties: tuple[int, ...]
+    unfitted: Ints
+    squared_norm: float
+
+    @property
+    def interpolates(self) -> bool:
+        """Whether every point is fitted at the end."""
+        return not self.unfitted.size
+
+    @property
+    def gaps(self) -> Floats:
+        """Gap of each jump (J,): |ρ| of the next neuron that shares a point with the one that jumps.
+
+        The flow's parameters differ from the limit's by about α^gap; ∞ where no one shares a point.
+        """
+        found = np.full(len(self.neurons), np.inf)
+        for i, neuron in enumerate(self.neurons):
+            shares = (
+                (self.rates[i + 1] < self.rates[i]) & (self.groups != neuron) & (self.exponents[i + 1] < 0)
+            )
+            if shares.any():
+                found[i] = float(-self.exponents[i + 1][shares].max())
+        return found
+
+    @property
+    def settling(self) -> Floats:
+        """Growth of ρ until the next jump (J,), least of the neurons that turn at a jump and jump later.
+
+        Times ln(1/α) it must be large for the first-order correction: else they are turned again before they
+        have settled. ∞ where no such neuron turns.
+        """
+        found = np.full(len(self.neurons), np.inf)
+        for i, wait in enumerate(np.diff(self.jump_times)):
+            turns = (self.rates[i + 1] < self.rates[i]) & np.isin(self.groups, self.neurons[i + 1 :])
+            if turns.any():
+                found[i] = float(self.rates[i + 1][turns].min() * wait)
+        return found
+
+
+def jump_process(mask: Bools, targets: Floats) -> JumpProcess:
+    """Run Algorithm 1 on a mask matrix (n, m) and labels (n,): O(n·m), whatever the number of jumps.
+
+    γ_j = (1/n) √(Σ_{k ∈ M_j ∩ S} y_k²) over the unfitted points S; the next jump is that of the least
+    −ρ_j/γ_j. For data too large to hold their inputs; else call `saddle_to_saddle`.
+
+    Examples
+    --------
+    >>> process = jump_process(np.array([[True, True], [False, True]]), np.array([3.0, 4.0]))
+    >>> process.jump_times, process.neurons, process.interpolates
+    (array([0.4]), array([1]), True)
+    """
+    targets = checked_mask(mask, targets)
+    n, m = mask.shape
+    groups, squares = first_of_kind(mask), targets**2
+    alive = groups == np.arange(m)
+    left, rows = np.arange(n), mask
+    exponents, now = np.full(m, -1.0), 0.0
+    times, neurons, fitted, ties = list[float](), list[int](), list[Ints](), list[int]()
+    history, rates, losses = [exponents[groups]], list[Floats](), [float(squares.sum()) / (2 * n)]
+    while True:
+        rate = np.where(alive, np.sqrt(squares[left] @ rows) / n, 0.0)
+        rates.append(rate[groups])
+        if not rate.any():
+            break
+        waits = np.divide(-exponents, rate, out=np.full(m, np.inf), where=rate > 0)
+        j = int(np.argmin(waits))
+        now += float(waits[j])
+        if np.sum(waits - waits[j] <= TIE * max(now, 1e-300)) > 1:
+            ties.append(len(times))
+        exponents = np.minimum(exponents + rate * waits[j], 0.0)
+        exponents[j], alive[j] = 0.0, False
+        chosen = rows[:, j]
+        times.append(now)
+        neurons.append(j)
+        fitted.append(left[chosen])
+        left, rows = left[~chosen], rows[~chosen]
+        history.append(exponents[groups])
+        losses.append(float(squares[left].sum()) / (2 * n))
+    return JumpProcess(
+        np.array(times),
+        np.array(neurons, dtype=np.int64),
+        tuple(fitted),
+        np.array(history),
+        np.array(rates),
+        np.array(losses),
+        groups,
+        tuple(ties),
+        left,
+        2.0 * sum(float(np.sqrt(squares[points].sum())) for points in fitted),
+    )
+
+
+TURN = 20.0
+"""Half-width of a jump in units of 1/γ: e^{−2·20} is beyond rounding."""
+ALIGNED = 200.0
+"""Time, in units of 1/γ, after which a neuron has turned to its points to rounding."""
+
+
+def start_offsets(directions: Floats, signs: Floats, targets: Floats, mask: Bools) -> Floats:
+    """Return lim ln‖w_j(t)‖/‖w_j(0)‖ − γ_j t on the first plateau, (m,); 0 for neurons that never grow.
+
+    directions (m, n): the positive parts of ⟨w̄_j, x_k⟩; mask (n, m).
+    """
+    from shallowflow.kernels.orthogonal.leap import Deaths, leap
+
+    size = len(targets)
+    rates = np.sqrt(targets**2 @ mask) / size
+    offsets, deaths = np.zeros(len(signs)), Deaths(np.empty(size), np.empty(size, np.int64))
+    for j in np.flatnonzero(rates > 0):
+        time = ALIGNED / rates[j]
+        g, factor = directions[j].copy(), signs[j] / size
+        grown, _, _ = leap(0.0, g, targets.copy(), factor, time, -np.inf, deaths)
+        offsets[j] = grown - ALIGNED
+    return offsets
+
+
+def jump_corrections(
+    neurons: Ints, fitted: Sequence[Ints], rates: Floats, offsets: Floats, mask: Bools, targets: Floats
+) -> Floats:
+    """Return C_i for every jump, (J,); `offsets` (m,) are ln‖w̃_j‖ + `start_offsets`, groups as one neuron."""
+    corrections, last, offsets = np.empty(len(neurons)), 0.0, offsets.copy()
+    for i, (neuron, points) in enumerate(zip(neurons, fitted, strict=True)):
+        half_log_norm = 0.5 * np.log(np.linalg.norm(targets[points]))
+        passed = float((half_log_norm - offsets[neuron]) / rates[i][neuron])
+        last += passed
+        corrections[i] = last
+        offsets += rates[i] * passed
+        turning = (rates[i + 1] > 0) & (rates[i + 1] < rates[i])
+        on_fitted = np.sqrt(targets[points] ** 2 @ mask[np.ix_(points, np.flatnonzero(turning))]) / len(
+            targets
+        )
+        offsets[turning] += turn_offsets(
+            on_fitted / rates[i][neuron], rates[i + 1][turning] / rates[i][neuron]
+        )
+    return corrections
+
+
+def turn_offsets(fading: Floats, lasting: Floats) -> Floats:
+    """Return how far a jump shifts ln‖w‖ off its two straight lines, for drives in units of the jump's γ.
+
+    With p = (p₁, p₂) the direction and φ(s) = 1/(1 + e^{2s}):
+    ρ' = φ·fading·p₁ + lasting·p₂, p₁' = φ·fading − p₁ρ', p₂' = lasting − p₂ρ'.
+    """
+    from scipy.integrate import solve_ivp
+
+    if not len(fading):
+        return np.zeros(0)
+    before = np.hypot(fading, lasting)
+
+    def velocity(s: float, state: Floats) -> Floats:
+        _, first, second = state.reshape(3, -1)
+        faded = fading / (1.0 + np.exp(2.0 * s))
+        growth = faded * first + lasting * second
+        return np.concatenate([growth, faded - first * growth, lasting - second * growth])
+
+    start = np.concatenate([np.zeros_like(fading), fading / before, lasting / before])
+    end = solve_ivp(velocity, (-TURN, TURN), start, method="DOP853", rtol=1e-11, atol=1e-12).y[:, -1]
+    grown, _, second = end.reshape(3, -1)
+    turned: Floats = grown - TURN * (before + lasting) + np.log((1.0 + second) / 2.0)
+    return turned

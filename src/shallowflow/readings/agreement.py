@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from shallowflow.arrays import Floats
-from shallowflow.dynamics.limits.saddle_to_saddle import SaddleToSaddle
-from shallowflow.dynamics.trajectory import Trajectory
+from shallowflow.dynamics.clock.trajectory import Trajectory
+from shallowflow.dynamics.saddle_to_saddle import SaddleToSaddle
 from shallowflow.models.networks import LogScaledNetwork, Network, ReLUNetwork
 from shallowflow.readings.jumps import Jumps, log_norms
 

@@ -22,7 +22,7 @@ import numpy as np
 from shallowflow.arrays import positive
 from shallowflow.data.dataset import Dataset, checked_dataset
 from shallowflow.dynamics.clock.paths import Snapshots
-from shallowflow.dynamics.trajectory import Trajectory, checked_trajectory
+from shallowflow.dynamics.clock.trajectory import Trajectory, checked_trajectory
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.early_alignment.balances import init_scale
 from shallowflow.landscape.early_alignment.pulls import alignment_threshold

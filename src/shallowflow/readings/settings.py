@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from shallowflow.dynamics.trajectory import Trajectory
+from shallowflow.dynamics.clock.trajectory import Trajectory
 
 Value = TypeVar("Value")
 

@@ -23,7 +23,7 @@ import numpy as np
 from shallowflow.arrays import Floats, Ints, count, positive
 from shallowflow.data.dataset import Dataset, checked_dataset
 from shallowflow.dynamics.clock.paths import Path, Polynomials
-from shallowflow.dynamics.trajectory import Trajectory, checked_trajectory
+from shallowflow.dynamics.clock.trajectory import Trajectory, checked_trajectory
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.geometry.activity import RESTING
 from shallowflow.landscape.geometry.blocks import Blocks, blocks, blocks_of, sort_data

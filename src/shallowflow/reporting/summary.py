@@ -18,7 +18,7 @@ import numpy as np
 from shallowflow.arrays import shown
 from shallowflow.certificates import Certificate, Verdict
 from shallowflow.data.dataset import Dataset
-from shallowflow.dynamics.trajectory import Trajectory
+from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.experiments.experiment import Experiment, Reproduction
 from shallowflow.experiments.figure import Figure
 from shallowflow.files import write_atomically

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from shallowflow.arrays import Floats
-from shallowflow.dynamics.trajectory import Trajectory
+from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.errors import FileFormatError
 
 

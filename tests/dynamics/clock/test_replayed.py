@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import shallowflow as sf
+from shallowflow.dynamics.clock.problem import Task
 from shallowflow.dynamics.clock.replayed import Replayed
 from shallowflow.dynamics.engines.logs import LogFlow
-from shallowflow.dynamics.problem import Task
 from tests.kernels.orthogonal.log_problems import random_problem
 from tests.rounding import assert_rounded
 

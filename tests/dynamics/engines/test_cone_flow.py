@@ -13,8 +13,8 @@ from scipy.integrate import solve_ivp
 
 import shallowflow as sf
 from shallowflow.arrays import Floats
+from shallowflow.dynamics.clock.problem import Task
 from shallowflow.dynamics.engines.cone_flow import ConeFlow
-from shallowflow.dynamics.problem import Task
 from shallowflow.models import Loss
 
 seeds = st.integers(0, 100_000)

@@ -8,9 +8,9 @@ import pytest
 import shallowflow as sf
 from shallowflow.arrays import Floats
 from shallowflow.data.generators import three_points
+from shallowflow.dynamics.clock.problem import Task
 from shallowflow.dynamics.engines.cones import ConeDescent
 from shallowflow.dynamics.engines.stepping import DenseDescent
-from shallowflow.dynamics.problem import Task
 from shallowflow.landscape.early_alignment.spurious import least_squares
 from shallowflow.models.loss import LogisticLoss, SquareLoss
 from tests.dynamics.ticks import steps_made

@@ -8,9 +8,9 @@ import pytest
 import shallowflow as sf
 from shallowflow.dynamics.choice import ENGINES, chosen_engine
 from shallowflow.dynamics.clock.paths import flatten
+from shallowflow.dynamics.clock.problem import Task
 from shallowflow.dynamics.engines.cones import PatternDescent
 from shallowflow.dynamics.engines.stepping import DenseDescent
-from shallowflow.dynamics.problem import Task
 from shallowflow.models.loss import Loss
 from tests.dynamics.ticks import steps_made
 

@@ -6,8 +6,8 @@ import numpy as np
 
 import shallowflow as sf
 from shallowflow.arrays import Floats
+from shallowflow.dynamics.clock.problem import SampledTask, Sampling
 from shallowflow.dynamics.engines.steps import HatSteps, PlainSteps, PlateauSteps
-from shallowflow.dynamics.problem import SampledTask, Sampling
 from shallowflow.kernels.steps import sgd
 from shallowflow.kernels.steps.sgd import Stream, seeded
 from shallowflow.models.networks import StepNetwork

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import shallowflow as sf
+from shallowflow.dynamics.clock.problem import Sampling
 from shallowflow.dynamics.engines.steps import PlainSteps
-from shallowflow.dynamics.problem import Sampling
 from shallowflow.models.networks import StepNetwork
 from tests.dynamics.ticks import steps_made
 from tests.kernels.steps.step_sgd_runs import ENGINES, python_twin, sampling, task, trained

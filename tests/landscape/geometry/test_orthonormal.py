@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import shallowflow as sf
-from shallowflow.dynamics.limits.jump_process import jump_process
 from shallowflow.landscape.geometry.orthonormal import (
     first_of_kind,
     mask_failure_bound,
@@ -15,6 +14,7 @@ from shallowflow.landscape.geometry.orthonormal import (
     orthogonal,
     orthonormality,
 )
+from shallowflow.landscape.incremental import jump_process
 
 
 def test_orthonormality_is_the_largest_wrong_inner_product() -> None:

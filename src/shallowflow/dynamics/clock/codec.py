@@ -21,10 +21,10 @@ from shallowflow.arrays import Floats, real, vector
 from shallowflow.data.dataset import Dataset
 from shallowflow.data.targets import Additive, PiecewiseAffine, PiecewiseConstant
 from shallowflow.dynamics.clock.array_file import Arrays, FileKind, Header, check_shape
+from shallowflow.dynamics.clock.outcome import Event, Outcome
 from shallowflow.dynamics.clock.paths import Column, Path, flatten, unflatten
 from shallowflow.dynamics.clock.setting import Setting
-from shallowflow.dynamics.outcome import Event, Outcome
-from shallowflow.dynamics.trajectory import Trajectory
+from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.errors import FileFormatError
 from shallowflow.models.base import BaseNetwork
 from shallowflow.models.loss import LogisticLoss, NormLoss, SquareLoss
@@ -36,7 +36,7 @@ KINDS = {
     "groups": "shallowflow.dynamics.clock.group_path:GroupPath",
     "replayed": "shallowflow.dynamics.clock.replayed:Replayed",
     "moves": "shallowflow.dynamics.engines.anls:Moves",
-    "saddles": "shallowflow.dynamics.limits.saddle_to_saddle:Saddles",
+    "saddles": "shallowflow.dynamics.saddle_to_saddle:Saddles",
 }
 """Kind of path → where its class is; imported when one is read."""
 ARRAYS = ("times", "losses", "path_times")

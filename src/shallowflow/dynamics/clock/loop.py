@@ -11,10 +11,10 @@ import numpy as np
 from shallowflow.dynamics.clock.outcomes import end_of_steps, in_words
 from shallowflow.dynamics.clock.paths import N, Snapshots, flatten
 from shallowflow.dynamics.clock.protocol import Engine, Piece, Stop
+from shallowflow.dynamics.clock.record import Record
 from shallowflow.dynamics.clock.recorder import Recorder
 from shallowflow.dynamics.clock.setting import Setting
-from shallowflow.dynamics.record import Record
-from shallowflow.dynamics.trajectory import Trajectory
+from shallowflow.dynamics.clock.trajectory import Trajectory
 
 Progress = Callable[[float], None]
 PROGRESS_SECONDS = 0.2

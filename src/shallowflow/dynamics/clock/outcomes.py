@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from shallowflow.arrays import Floats
+from shallowflow.dynamics.clock.outcome import Outcome
 from shallowflow.dynamics.clock.protocol import Stop
-from shallowflow.dynamics.outcome import Outcome
 
 BLOW_UP = 100.0
 """A loss this many times its start on the way means that a run blew up, wherever it ended."""

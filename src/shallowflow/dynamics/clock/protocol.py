@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from shallowflow.arrays import Floats
+from shallowflow.dynamics.clock.outcome import Event
 from shallowflow.dynamics.clock.paths import N_co, Path, Rows, flatten
-from shallowflow.dynamics.outcome import Event
 
 Statistics = Mapping[str, float | int | str]
 

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shallowflow.arrays import Floats, Ints
+from shallowflow.dynamics.clock.outcome import Event
 from shallowflow.dynamics.clock.paths import N, Path, Rows, Snapshots, flatten
 from shallowflow.dynamics.clock.protocol import Engine, Piece, Stop
-from shallowflow.dynamics.outcome import Event
-from shallowflow.dynamics.record import Record
+from shallowflow.dynamics.clock.record import Record
 
 RESTS = ("rest_times", "rest_neurons", "rest_points")
 

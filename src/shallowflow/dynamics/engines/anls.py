@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import numpy as np
 
 from shallowflow.arrays import Floats, Ints
+from shallowflow.dynamics.clock.outcome import Event
 from shallowflow.dynamics.clock.paths import Column, Path, Rows, within
+from shallowflow.dynamics.clock.problem import Task
 from shallowflow.dynamics.clock.protocol import Piece, Statistics, Stop
-from shallowflow.dynamics.outcome import Event
 from shallowflow.dynamics.outer_weights import DistinctPoints, distinct_points, minimum_norm_outer
-from shallowflow.dynamics.problem import Task
 from shallowflow.errors import FileFormatError
 from shallowflow.landscape.plateau.moves import LEFT, MARGIN, Candidate, best_loss, moved
 from shallowflow.models.networks import KnotNetwork

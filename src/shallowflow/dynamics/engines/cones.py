@@ -15,8 +15,8 @@ from abc import abstractmethod
 import numpy as np
 
 from shallowflow.arrays import Floats
+from shallowflow.dynamics.clock.problem import Task
 from shallowflow.dynamics.clock.protocol import Statistics, Ticking
-from shallowflow.dynamics.problem import Task
 from shallowflow.models.loss import LogisticLoss
 from shallowflow.models.networks import ReLUNetwork
 

@@ -30,11 +30,11 @@ from scipy.integrate import DOP853
 from scipy.optimize import brentq
 
 from shallowflow.arrays import Bools, Floats
+from shallowflow.dynamics.clock.outcome import Event
 from shallowflow.dynamics.clock.paths import Path, Polynomials, Rows, flatten, unflatten
+from shallowflow.dynamics.clock.problem import Task
 from shallowflow.dynamics.clock.protocol import Piece, Statistics, Stop
 from shallowflow.dynamics.engines.smooth_flow import layer_rates
-from shallowflow.dynamics.outcome import Event
-from shallowflow.dynamics.problem import Task
 from shallowflow.landscape.geometry.subgradient import minimal_gates, unbounded_gate
 from shallowflow.lobatto import lobatto_nodes
 from shallowflow.models.loss import Loss

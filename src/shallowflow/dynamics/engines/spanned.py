@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from shallowflow.data.dataset import Dataset
+from shallowflow.dynamics.clock.problem import Task
 from shallowflow.dynamics.clock.protocol import Engine, Piece, Statistics, Ticking
-from shallowflow.dynamics.problem import Task
 from shallowflow.models.networks import ReLUNetwork
 
 

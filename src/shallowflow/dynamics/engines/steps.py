@@ -13,8 +13,8 @@ import numpy as np
 
 from shallowflow.arrays import Floats, Ints
 from shallowflow.data.targets import PiecewiseConstant
+from shallowflow.dynamics.clock.problem import SampledTask, Task
 from shallowflow.dynamics.clock.protocol import Ticking
-from shallowflow.dynamics.problem import SampledTask, Task
 from shallowflow.landscape.two_timescale.population import step_loss
 from shallowflow.models.loss import NormLoss
 from shallowflow.models.networks import AdditiveStepNetwork, Network, StepNetwork

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from shallowflow.arrays import Floats
 from shallowflow.data.dataset import Dataset
+from shallowflow.dynamics.clock.problem import Task
 from shallowflow.dynamics.clock.protocol import Statistics, Ticking
-from shallowflow.dynamics.problem import Task
 from shallowflow.models.loss import SquareLoss
 from shallowflow.models.networks import ReLUNetwork
 

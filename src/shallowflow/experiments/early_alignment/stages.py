@@ -14,10 +14,10 @@ import numpy as np
 
 from shallowflow.data import STEWART_TEACHER, Dataset
 from shallowflow.data.generators import stewart, three_points
+from shallowflow.dynamics.clock.record import Record
+from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.dynamics.descent import gradient_descent
 from shallowflow.dynamics.flow import gradient_flow
-from shallowflow.dynamics.record import Record
-from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.experiments.experiment import Claim, Experiment, Findings, Progress, Values, part, scales
 from shallowflow.experiments.figure import Animation, Figure, Panel, Series
 from shallowflow.experiments.network_panels import (

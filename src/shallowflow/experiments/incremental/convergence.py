@@ -13,10 +13,10 @@ from shallowflow.arrays import Floats
 from shallowflow.certificates.incremental import distance_off_jumps
 from shallowflow.data import Dataset
 from shallowflow.data.generators import correlated, orthonormal
+from shallowflow.dynamics.clock.record import Record
 from shallowflow.dynamics.descent import gradient_descent
 from shallowflow.dynamics.flow import gradient_flow
-from shallowflow.dynamics.limits.saddle_to_saddle import saddle_to_saddle
-from shallowflow.dynamics.record import Record
+from shallowflow.dynamics.saddle_to_saddle import saddle_to_saddle
 from shallowflow.experiments.experiment import Claim, Experiment, Findings, Progress, Values, scales
 from shallowflow.experiments.figure import Figure, Panel, Series
 from shallowflow.experiments.incremental.staircase import CHOSEN, LN10

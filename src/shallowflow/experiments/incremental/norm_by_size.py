@@ -15,9 +15,9 @@ import numpy as np
 import shallowflow.experiments.incremental.norm_by_width as norm_by_width
 from shallowflow.arrays import Floats
 from shallowflow.data import Dataset
+from shallowflow.dynamics.clock.record import Record
 from shallowflow.dynamics.flow import gradient_flow
-from shallowflow.dynamics.limits.saddle_to_saddle import saddle_to_saddle
-from shallowflow.dynamics.record import Record
+from shallowflow.dynamics.saddle_to_saddle import saddle_to_saddle
 from shallowflow.experiments.experiment import Claim, Experiment, Findings, Progress, Values, scales
 from shallowflow.experiments.figure import Figure, Panel, Series
 from shallowflow.experiments.incremental.norm_by_width import Rule, banded, identity, interpolated, labels

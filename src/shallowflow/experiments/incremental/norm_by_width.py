@@ -12,14 +12,13 @@ import numpy as np
 
 from shallowflow.arrays import Floats
 from shallowflow.data import Dataset
+from shallowflow.dynamics.clock.record import Record
 from shallowflow.dynamics.descent import gradient_descent
-from shallowflow.dynamics.limits.jump_process import jump_process
-from shallowflow.dynamics.record import Record
 from shallowflow.experiments.experiment import Claim, Experiment, Findings, Progress, Values, scales
 from shallowflow.experiments.figure import Figure, Panel, Series
 from shallowflow.experiments.incremental.staircase import LN10
 from shallowflow.landscape.geometry.orthonormal import mask_of
-from shallowflow.landscape.incremental import min_squared_norm, squared_norm
+from shallowflow.landscape.incremental import jump_process, min_squared_norm, squared_norm
 from shallowflow.models import LogScaledNetwork, ReLUNetwork, initialize
 from shallowflow.readings.many_runs import log_slope
 

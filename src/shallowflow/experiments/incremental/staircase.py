@@ -15,11 +15,11 @@ import numpy as np
 from shallowflow.arrays import Floats
 from shallowflow.data import Dataset
 from shallowflow.data.generators import orthonormal
+from shallowflow.dynamics.clock.record import Record
+from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.dynamics.descent import gradient_descent
 from shallowflow.dynamics.flow import gradient_flow
-from shallowflow.dynamics.limits.saddle_to_saddle import SaddleToSaddle, saddle_to_saddle
-from shallowflow.dynamics.record import Record
-from shallowflow.dynamics.trajectory import Trajectory
+from shallowflow.dynamics.saddle_to_saddle import SaddleToSaddle, saddle_to_saddle
 from shallowflow.experiments.experiment import Claim, Experiment, Findings, Progress, Values, part, scales
 from shallowflow.experiments.figure import Figure, Panel, Series
 from shallowflow.models import LogScaledNetwork, SquareLoss, initialize

@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 
 from shallowflow.data import Dataset
 from shallowflow.data.generators import CURVES, curve
+from shallowflow.dynamics.clock.record import Record
 from shallowflow.dynamics.flow import gradient_flow
-from shallowflow.dynamics.record import Record
 from shallowflow.experiments.experiment import Claim, Experiment, Findings, Progress, Values, part, scales
 from shallowflow.experiments.figure import Figure, Panel, Series
 from shallowflow.experiments.plateau.staircase import (

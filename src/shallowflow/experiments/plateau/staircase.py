@@ -14,9 +14,9 @@ from shallowflow.arrays import Floats
 from shallowflow.data import Dataset
 from shallowflow.data.generators import curve
 from shallowflow.dynamics.anls import active_neuron_least_squares
+from shallowflow.dynamics.clock.record import Record
+from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.dynamics.descent import gradient_descent
-from shallowflow.dynamics.record import Record
-from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.experiments.experiment import Claim, Experiment, Findings, Progress, Values, scales
 from shallowflow.experiments.figure import Figure, Panel, Series
 from shallowflow.landscape.plateau.levels import plateau_level

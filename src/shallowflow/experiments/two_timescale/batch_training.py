@@ -18,10 +18,10 @@ import numpy as np
 
 from shallowflow.arrays import Bools, Floats
 from shallowflow.data import Additive, Dataset, PiecewiseAffine, PiecewiseConstant
+from shallowflow.dynamics.clock.record import Record
+from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.dynamics.descent import gradient_descent
-from shallowflow.dynamics.record import Record
 from shallowflow.dynamics.stochastic import stochastic_descent
-from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.experiments.experiment import Claim, Experiment, Findings, Progress, Sweep, Values, scales
 from shallowflow.experiments.figure import Figure, Panel, Series
 from shallowflow.landscape import population_loss

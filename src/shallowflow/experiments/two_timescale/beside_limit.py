@@ -9,9 +9,9 @@ import numpy as np
 
 import shallowflow.experiments.two_timescale.training as training
 from shallowflow.arrays import Floats
-from shallowflow.dynamics.limits.two_timescale import hitting_times, two_timescale_limit
-from shallowflow.dynamics.record import Record
-from shallowflow.dynamics.trajectory import Trajectory
+from shallowflow.dynamics.clock.record import Record
+from shallowflow.dynamics.clock.trajectory import Trajectory
+from shallowflow.dynamics.two_timescale import hitting_times, two_timescale_limit
 from shallowflow.experiments.experiment import Claim, Experiment, Findings, Progress, Sweep, Values, scales
 from shallowflow.experiments.figure import Figure, Panel, Series
 from shallowflow.experiments.two_timescale.training import AUTHORS, SETTINGS, SHARES, Setting, case, foreseen

@@ -10,9 +10,9 @@ import numpy as np
 from shallowflow.arrays import Floats
 from shallowflow.certificates import Certificate, Hypothesis, certify
 from shallowflow.data import PiecewiseConstant
-from shallowflow.dynamics.limits.two_timescale import two_timescale_limit
+from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.dynamics.population import population_flow
-from shallowflow.dynamics.trajectory import Trajectory
+from shallowflow.dynamics.two_timescale import two_timescale_limit
 from shallowflow.experiments.experiment import Claim, Experiment, Findings, Progress, Values, scales
 from shallowflow.experiments.figure import Figure, Panel, Series
 from shallowflow.experiments.two_timescale.training import PRINTED, function_panel

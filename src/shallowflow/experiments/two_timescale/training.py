@@ -14,11 +14,11 @@ import numpy as np
 
 from shallowflow.arrays import Bools
 from shallowflow.data import PiecewiseConstant
-from shallowflow.dynamics.limits.two_timescale import hitting_times
+from shallowflow.dynamics.clock.record import Record
+from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.dynamics.population import population_flow
-from shallowflow.dynamics.record import Record
 from shallowflow.dynamics.stochastic import stochastic_descent
-from shallowflow.dynamics.trajectory import Trajectory
+from shallowflow.dynamics.two_timescale import hitting_times
 from shallowflow.errors import ShallowflowError
 from shallowflow.experiments.experiment import Values
 from shallowflow.experiments.figure import Panel, Series

@@ -16,8 +16,8 @@ import numpy as np
 from shallowflow.arrays import Floats
 from shallowflow.data import Dataset
 from shallowflow.data.generators import sphere
+from shallowflow.dynamics.clock.record import Record
 from shallowflow.dynamics.descent import gradient_descent
-from shallowflow.dynamics.record import Record
 from shallowflow.experiments.experiment import Sweep, Values
 from shallowflow.landscape import activity, correctly_activated
 from shallowflow.landscape.weak_interaction.interactions import curvature_measures

@@ -11,10 +11,10 @@ import numpy as np
 
 from shallowflow.arrays import Floats, FrozenArrays, Ints, shown
 from shallowflow.data.dataset import Dataset
+from shallowflow.dynamics.clock.outcome import Event, Outcome
 from shallowflow.dynamics.clock.paths import N_co, Path
 from shallowflow.dynamics.clock.protocol import Statistics
 from shallowflow.dynamics.clock.setting import Setting
-from shallowflow.dynamics.outcome import Event, Outcome
 from shallowflow.errors import InvalidInputError
 from shallowflow.files import as_path
 from shallowflow.lazy import function

@@ -10,7 +10,7 @@ from scipy.integrate import solve_ivp
 
 import shallowflow as sf
 from shallowflow.arrays import Floats
-from shallowflow.dynamics.limits.corrections import turn_offsets
+from shallowflow.landscape.incremental import turn_offsets
 
 
 def test_the_first_jump_in_closed_form() -> None:

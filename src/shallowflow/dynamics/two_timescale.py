@@ -13,14 +13,14 @@ from shallowflow.arrays import Floats, non_negative, positive
 from shallowflow.data.targets import PiecewiseConstant
 from shallowflow.dynamics.clock.loop import Progress, run
 from shallowflow.dynamics.clock.paths import flatten, unflatten
+from shallowflow.dynamics.clock.problem import checked_record
+from shallowflow.dynamics.clock.record import Record
 from shallowflow.dynamics.clock.setting import Setting
+from shallowflow.dynamics.clock.trajectory import Trajectory
+from shallowflow.dynamics.engines.heaviside import HeavisideFlow
 from shallowflow.dynamics.flow import every_step
-from shallowflow.dynamics.limits.heaviside_flow import HeavisideFlow
-from shallowflow.dynamics.limits.jump_pair import EdgePair, JumpPair
-from shallowflow.dynamics.problem import checked_record
-from shallowflow.dynamics.record import Record
-from shallowflow.dynamics.trajectory import Trajectory
 from shallowflow.errors import InvalidInputError
+from shallowflow.landscape.two_timescale.jump_pair import EdgePair, JumpPair
 from shallowflow.landscape.two_timescale.population import (
     best_outer,
     check_steps,

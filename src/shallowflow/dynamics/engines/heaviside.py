@@ -17,11 +17,16 @@ import numpy as np
 
 from shallowflow.arrays import Floats
 from shallowflow.data.targets import PiecewiseConstant
+from shallowflow.dynamics.clock.outcome import Event
 from shallowflow.dynamics.clock.paths import Path, Polynomials, Rows, unflatten
 from shallowflow.dynamics.clock.protocol import Piece, Statistics, Stop
-from shallowflow.dynamics.limits.heaviside_motion import ClosedForm, Integration, closed_form
-from shallowflow.dynamics.limits.heaviside_state import Standing, standing
-from shallowflow.dynamics.outcome import Event
+from shallowflow.dynamics.engines.heaviside_motion import (
+    ClosedForm,
+    Integration,
+    Standing,
+    closed_form,
+    standing,
+)
 from shallowflow.landscape.two_timescale.population import step_loss
 from shallowflow.lobatto import lobatto_nodes, lobatto_weights
 from shallowflow.models.networks import StepNetwork

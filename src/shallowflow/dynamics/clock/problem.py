@@ -9,7 +9,7 @@ import numpy as np
 from shallowflow.arrays import shown
 from shallowflow.data.dataset import Dataset, checked_dataset
 from shallowflow.data.targets import Target
-from shallowflow.dynamics.record import Record
+from shallowflow.dynamics.clock.record import Record
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.two_timescale.population import population_loss
 from shallowflow.models.loss import LogisticLoss, Loss, NormLoss, SquareLoss

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import shallowflow as sf
 from shallowflow.arrays import Bools, Floats
-from shallowflow.dynamics.limits.jump_process import jump_process
-from tests.dynamics.limits.problems import Comparison, compare
+from shallowflow.landscape.incremental import jump_process
+from tests.dynamics.jump_problems import Comparison, compare
 
 ENOUGH = 16.0
 """gap × ln(1/α) from which order, fitted sets and parameters (to 1e-6) are those of the limit."""

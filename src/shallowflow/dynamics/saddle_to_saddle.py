@@ -20,15 +20,13 @@ from shallowflow.arrays import Bools, Floats, Ints, count, frozen, non_negative,
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.clock.array_file import Arrays, FileKind, Header, check_shape, format_of
 from shallowflow.dynamics.clock.loop import run
+from shallowflow.dynamics.clock.outcome import Event
 from shallowflow.dynamics.clock.paths import Column, Path, Rows
+from shallowflow.dynamics.clock.problem import check_problem
 from shallowflow.dynamics.clock.protocol import Piece, Statistics, Stop
+from shallowflow.dynamics.clock.record import Record
 from shallowflow.dynamics.clock.setting import Setting
-from shallowflow.dynamics.limits.corrections import jump_corrections, start_offsets
-from shallowflow.dynamics.limits.jump_process import JumpProcess, jump_process
-from shallowflow.dynamics.outcome import Event
-from shallowflow.dynamics.problem import check_problem
-from shallowflow.dynamics.record import Record
-from shallowflow.dynamics.trajectory import Trajectory
+from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.errors import FileFormatError, InvalidInputError
 from shallowflow.files import as_path
 from shallowflow.landscape.geometry.orthonormal import (
@@ -38,7 +36,13 @@ from shallowflow.landscape.geometry.orthonormal import (
     neuron_signs,
     never_fitted,
 )
-from shallowflow.landscape.incremental import fitting_neuron
+from shallowflow.landscape.incremental import (
+    JumpProcess,
+    fitting_neuron,
+    jump_corrections,
+    jump_process,
+    start_offsets,
+)
 from shallowflow.models.loss import SquareLoss
 from shallowflow.models.networks import LogScaledNetwork, ReLUNetwork
 
