@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
-from math import ceil, comb, expm1, log2
+from math import ceil, comb, expm1, inf, log2
 from operator import mul
 from pathlib import Path
 from typing import Any
@@ -228,7 +228,10 @@ def _smooth(task: Task) -> bool:
 
 
 def _dense_flow_cost(task: Task) -> float:
+    """Where a flow of its own is known that finds stiff ends easy, it is taken whatever the start costs."""
     n, d, m, _ = _sizes(task)
+    if _knots(task) or (_plane(task) and m >= 10):
+        return inf
     events = n * m / 2
     return (20 + events) * 16 * (60e-6 + 1e-9 * n * m * (6 + d))
 
@@ -296,7 +299,7 @@ ENGINES = (
     Choice(_D, "windows", "engines.steps:WindowDescent", "a network of steps and the square or norm loss",
            _steps, _cost("windows"), "steps.descent", 3.0),
     Choice(_D, "scaled", "engines.logs:LogDescent", f"a LogScaledNetwork, {_SQUARE} and orthonormal inputs",
-           _log_scaled, _cost("scaled"), "orthogonal.descent", 2.0),
+           _orthonormal, _cost("scaled"), "orthogonal.descent", 2.0),
     Choice(_F, "dense", "engines.dense_flow:DenseFlow", "a ReLUNetwork or a KnotNetwork", _gated,
            _dense_flow_cost),
     Choice(_F, "cones", "engines.cone_flow:ConeFlow", f"{_PLANE} and {_LOSSES}", _plane, _cone_flow_cost,
