@@ -187,8 +187,8 @@ def _line_terms(n: int, d: int, m: int, logistic: int) -> tuple[float, ...]:
 
 TERMS: dict[str, tuple[Terms, tuple[float, ...], tuple[float, ...]]] = {
     "dense": (_dense_terms, (19_900, 4.4, 0.16, 2.6, 11), (5, 0, 0)),
-    "fused": (_fused_terms, (20, 0.077, 0.24, 1.3, 1.4, 7.3), (39, 0.006, 0)),
-    "lanes": (_lanes_terms, (9, 1.06, 2.6, 3.2, 6.8, 2.4, 24, 1.2), (5, 0, 0)),
+    "fused": (_fused_terms, (58, 0.072, 0.23, 0.65, 0, 13.9), (39, 0.006, 0)),
+    "lanes": (_lanes_terms, (8, 0.98, 2.4, 3.5, 6.8, 2.3, 26, 0.94), (5, 0, 0)),
     "cones": (_cone_terms, (20, 12.4, 20.9, 6.8, 0, 6.9), (340, 0.21, 0)),
     "patterns": (_pattern_terms, (300, 100, 0.83, 0.03, 0, 0.014, 46), (270, 0.7, 0.007)),
     "decoupled": (_decoupled_terms, (200, 0.6, 5), (40, 0.1, 0.002)),
@@ -213,10 +213,6 @@ def _cost(name: str) -> Callable[[Task], float]:
 
 
 # --- Gradient flow. An evaluation of the gradient takes about as long as a step of descent.
-
-
-def _planar_flow(task: Task) -> bool:
-    return _plane(task)
 
 
 def _gated(task: Task) -> bool:
