@@ -11,9 +11,10 @@ import shallowflow as sf
 from shallowflow.arrays import Floats
 from shallowflow.dynamics.engines.anls import LossesOfCandidates, Moves, WindowedANLS, choose
 from shallowflow.dynamics.problem import Task
-from shallowflow.kernels.fitting.anls import CONVERGED, candidates, run_full
+from shallowflow.kernels.fitting.anls import CONVERGED
 from shallowflow.landscape.plateau.moves import MARGIN, Candidate, best_loss, moved
 from tests.dynamics.engines.anls_twin import losses_of_candidates, reference_run
+from tests.kernels.fitting.anls_reference import candidates, move_by_move
 
 X = np.linspace(-1.0, 1.0, 30)
 Y = np.sin(3.0 * X)
@@ -148,8 +149,7 @@ def test_windowed_and_full_chain_are_the_same_on_f2() -> None:
     assert isinstance(path, Moves)
     knots, order = np.sort(network.knots), np.argsort(dataset.inputs[:, 0])
     x, y = dataset.inputs[order, 0], dataset.targets[order]
-    data = x, y, np.ones(len(x)), 0, MARGIN, 10**6, 10**6
-    full = run_full(knots, *data)
+    full = move_by_move((knots, x, y, np.ones(len(x))), 0)
     assert (full.made, full.status) == (len(windowed.events), CONVERGED)
     np.testing.assert_array_equal(full.neurons, path.neurons)
     np.testing.assert_array_equal(full.places, path.positions)

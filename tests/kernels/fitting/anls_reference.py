@@ -9,6 +9,7 @@ import numpy as np
 
 from shallowflow.arrays import Floats, Ints
 from shallowflow.kernels.fitting import anls
+from shallowflow.kernels.fitting.anls import PAUSED, Run, run_windowed
 from shallowflow.kernels.fitting.chain import fit, new_chain
 from shallowflow.kernels.fitting.chain_blocks import Data
 from tests.kernels.entry import entry
@@ -123,3 +124,19 @@ def reference_run(
         sides.append(side)
         losses.append(float(loss))
     return indices, sides, losses
+
+
+def move_by_move(problem: Problem, free_left: int) -> Run:
+    """A run in which everything is computed anew for every move: each call makes one."""
+    knots, x, y, w = problem
+    runs = [run_windowed(knots, x, y, w, free_left, MARGIN, 1, 1)]
+    while runs[-1].status == PAUSED:
+        runs.append(run_windowed(runs[-1].knots, x, y, w, free_left, MARGIN, 1, 1))
+    return runs[-1]._replace(
+        initial=runs[0].initial,
+        made=sum(run.made for run in runs),
+        neurons=np.concatenate([run.neurons for run in runs]),
+        sides=np.concatenate([run.sides for run in runs]),
+        places=np.concatenate([run.places for run in runs]),
+        losses=np.concatenate([run.losses for run in runs]),
+    )

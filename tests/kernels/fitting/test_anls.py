@@ -19,6 +19,7 @@ from tests.kernels.fitting.anls_reference import (
     candidates,
     discontinuous_problem,
     lstsq_loss,
+    move_by_move,
     reference_run,
     sine_problem,
     spanning_loss,
@@ -29,22 +30,6 @@ MANY = 10**6
 
 def to_the_end(problem: Problem, free_left: int = 0) -> Run:
     return run_windowed(*problem, free_left, MARGIN, MANY, MANY)
-
-
-def move_by_move(problem: Problem, free_left: int) -> Run:
-    """A run in which everything is computed anew for every move: each call makes one."""
-    knots, x, y, w = problem
-    runs = [run_windowed(knots, x, y, w, free_left, MARGIN, 1, 1)]
-    while runs[-1].status == PAUSED:
-        runs.append(run_windowed(runs[-1].knots, x, y, w, free_left, MARGIN, 1, 1))
-    return runs[-1]._replace(
-        initial=runs[0].initial,
-        made=sum(run.made for run in runs),
-        neurons=np.concatenate([run.neurons for run in runs]),
-        sides=np.concatenate([run.sides for run in runs]),
-        places=np.concatenate([run.places for run in runs]),
-        losses=np.concatenate([run.losses for run in runs]),
-    )
 
 
 def assert_identical(one: tuple[object, ...], other: tuple[object, ...]) -> None:
