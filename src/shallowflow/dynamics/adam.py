@@ -120,7 +120,7 @@ class SweepAdam(Ticking):
         super().__init__(1.0)
         network = task.network
         assert isinstance(network, KnotNetwork)
-        self._template, self._measure = network, task.measure
+        self._template = network
         self._theta = np.array([network.knots, network.outer])
         self._moments = np.zeros((2, *self._theta.shape))
         self._data = sort_data(task.dataset)[1:]
@@ -137,7 +137,9 @@ class SweepAdam(Ticking):
 
     def loss(self) -> float:
         """Return the present loss."""
-        return self._measure(self.network())
+        from shallowflow.kernels.knots import sweeps
+
+        return sweeps.loss(self._theta, *self._data, self._scale)
 
     def network(self) -> KnotNetwork:
         """Return the present network."""

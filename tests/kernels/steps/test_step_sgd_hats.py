@@ -22,7 +22,7 @@ def add_ramp(neurons: Hats, place: float, amount: float) -> None:
 
 def start() -> tuple[Floats, Hats]:
     a = np.random.default_rng(0).normal(size=WIDTH + 1)
-    return a, hats.new_hats(np.linspace(0, 1, WIDTH), np.arange(WIDTH), a)
+    return a, hats.new_neurons(np.linspace(0, 1, WIDTH), np.arange(WIDTH), a)
 
 
 def test_weights_are_stored_and_read() -> None:

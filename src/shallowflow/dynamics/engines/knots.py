@@ -29,11 +29,11 @@ class KnotDescent(Ticking):
     name = "blocks"
 
     def __init__(self, task: Task) -> None:
-        from shallowflow.kernels.knots import descent
+        from shallowflow.kernels.knots import descent, sweeps
 
         super().__init__(task.step)
         assert isinstance(task.network, KnotNetwork)
-        self._kernel, self._measure = descent, task.measure
+        self._kernel, self._measure, self._weight = descent, sweeps.loss, task.weight
         self._template, self._now = task.network, (task.network.knots, task.network.outer)
         self._samples = descent.prepare(*sort_data(task.dataset)[1:])
         self._rates = task.step * task.epsilon * task.weight, task.step * task.weight
@@ -47,7 +47,7 @@ class KnotDescent(Ticking):
 
     def loss(self) -> float:
         """Return the present loss."""
-        return self._measure(self.network())
+        return self._measure(np.array(self._now), self._samples.x, self._samples.y, self._weight)
 
     def network(self) -> KnotNetwork:
         """Return the present network."""

@@ -8,14 +8,14 @@ same steps up to rounding.
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import Any
 
 import numpy as np
 
-from shallowflow.arrays import Floats, Ints
+from shallowflow.arrays import Floats
 from shallowflow.data.targets import PiecewiseConstant
 from shallowflow.dynamics.clock.problem import SampledTask, Task
 from shallowflow.dynamics.clock.protocol import Ticking
-from shallowflow.landscape.two_timescale.population import step_loss
 from shallowflow.models.loss import NormLoss
 from shallowflow.models.networks import AdditiveStepNetwork, Network, StepNetwork
 
@@ -74,24 +74,26 @@ class _StepSGD(Ticking):
         super().__init__(sampling.step)
         assert isinstance(network, StepNetwork)
         assert isinstance(target, PiecewiseConstant)
-        self._network, self._batch, self._whole_target = network, sampling.batch, target
+        self._network, self._batch = network, sampling.batch
         # Writable copies: read-only arrays would be a second type to compile for.
         self._target = Target(target.breakpoints.copy(), target.values.copy())
         self._rules = Rules(sampling.step, sampling.slow, sampling.noise, network.sharpness, sampling.box)
         self._state = seeded(sampling.seed)
 
-    def _moved(self, positions: Floats, a: Floats) -> StepNetwork:
-        return self._network.moved(
-            {"positions": positions.copy(), "outer": a[1:].copy(), "offset": np.asarray(float(a[0]))}
-        )
-
     @abstractmethod
+    def _arrays(self) -> tuple[Floats, Floats]:
+        """Return positions (m,) and weights (m + 1,), the offset first, in the order of the network."""
+
     def network(self) -> StepNetwork:
         """Return the present network."""
+        u, a = self._arrays()
+        return self._network.moved({"positions": u.copy(), "outer": a[1:].copy(), "offset": np.asarray(a[0])})
 
     def loss(self) -> float:
         """Return ½∫(f − f*)² of the present network."""
-        return step_loss(self.network(), self._whole_target)
+        from shallowflow.kernels.steps.activation import population_loss
+
+        return population_loss(*self._arrays(), self._network.sharpness, *self._target)
 
 
 class PlainSteps(_StepSGD):
@@ -112,31 +114,34 @@ class PlainSteps(_StepSGD):
             return int(advance_plain(*start, count, self._state, scratch[0]))
         return int(advance_batches(*start, (count, self._batch), self._state, scratch))
 
-    def network(self) -> StepNetwork:
-        """Return the present network."""
-        return self._moved(self._u, self._a)
+    def _arrays(self) -> tuple[Floats, Floats]:
+        return self._u, self._a
 
 
 class _SortedSteps(_StepSGD):
-    """Sorted positions and the table of cells."""
+    """Sorted positions, the table of cells, and a kernel that keeps plateau values."""
 
-    def __init__(self, task: SampledTask) -> None:
+    def __init__(self, task: SampledTask, kernel: Any) -> None:
         from shallowflow.kernels.steps.sgd import new_cells
 
         super().__init__(task)
         network = self._network
-        self._labels: Ints = np.argsort(network.positions, kind="stable").astype(np.int64)
-        self._u = network.positions[self._labels]
-        self._cells = new_cells(self._u, 0.5 * network.sharpness, self._target.breaks)
+        labels = np.argsort(network.positions, kind="stable").astype(np.int64)
+        u = network.positions[labels]
+        a = np.concatenate([[float(network.offset)], network.outer[labels]])
+        self._kernel, self._neurons = kernel, kernel.new_neurons(u, labels, a)
+        self._cells = new_cells(u, 0.5 * network.sharpness, self._target.breaks)
 
-    def _in_order(self, a: Floats) -> StepNetwork:
-        """Return the network from weights (m + 1,) in sorted order."""
-        positions, outer = np.empty(self._u.size), np.empty(self._u.size)
-        positions[self._labels], outer[self._labels] = self._u, a[1:]
-        return self._moved(positions, np.concatenate([a[:1], outer]))
+    def _steps(self, count: int) -> int:
+        start = self._neurons, self._cells, self._target, self._rules
+        return int(self._kernel.advance(*start, count, self._state))
 
-    def _sorted_weights(self) -> Floats:
-        return np.concatenate([[float(self._network.offset)], self._network.outer[self._labels]])
+    def _arrays(self) -> tuple[Floats, Floats]:
+        sorted_weights = self._kernel.weights(self._neurons)
+        positions, weights = np.empty(self._neurons.u.size), sorted_weights.copy()
+        positions[self._neurons.labels] = self._neurons.u
+        weights[1:][self._neurons.labels] = sorted_weights[1:]
+        return positions, weights
 
 
 class PlateauSteps(_SortedSteps):
@@ -147,17 +152,7 @@ class PlateauSteps(_SortedSteps):
     def __init__(self, task: SampledTask) -> None:
         from shallowflow.kernels.steps import plateaus
 
-        super().__init__(task)
-        self._kernel = plateaus
-        self._neurons = plateaus.new_plateaus(self._u, self._labels, self._sorted_weights())
-
-    def _steps(self, count: int) -> int:
-        start = self._neurons, self._cells, self._target, self._rules
-        return int(self._kernel.advance_plateaus(*start, count, self._state))
-
-    def network(self) -> StepNetwork:
-        """Return the present network."""
-        return self._in_order(self._kernel.weights(self._neurons))
+        super().__init__(task, plateaus)
 
 
 class HatSteps(_SortedSteps):
@@ -168,14 +163,4 @@ class HatSteps(_SortedSteps):
     def __init__(self, task: SampledTask) -> None:
         from shallowflow.kernels.steps import hats
 
-        super().__init__(task)
-        self._kernel = hats
-        self._neurons = hats.new_hats(self._u, self._labels, self._sorted_weights())
-
-    def _steps(self, count: int) -> int:
-        start = self._neurons, self._cells, self._target, self._rules
-        return int(self._kernel.advance_hats(*start, count, self._state))
-
-    def network(self) -> StepNetwork:
-        """Return the present network."""
-        return self._in_order(self._kernel.weights(self._neurons))
+        super().__init__(task, hats)

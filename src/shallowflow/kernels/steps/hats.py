@@ -100,7 +100,7 @@ class Hats(NamedTuple):
     extras: Floats
 
 
-def new_hats(u: Floats, labels: Ints, a: Floats) -> Hats:
+def new_neurons(u: Floats, labels: Ints, a: Floats) -> Hats:
     """Return the levels of weights a (m + 1,), offset first, for sorted u (m,); V is constant beyond them."""
     leaf = np.zeros(((a.size + 1) // BLOCK + 1) * BLOCK + 1)
     leaf[1 : a.size + 1] = np.cumsum(a)
@@ -219,7 +219,7 @@ def _window_step(x: float, y: float, on: int, neurons: Hats, cells: Cells, rules
 
 
 @njit(cache=True, **LEAN)
-def advance_hats(neurons: Hats, cells: Cells, target: Target, rules: Rules, steps: int, state: Words) -> int:
+def advance(neurons: Hats, cells: Cells, target: Target, rules: Rules, steps: int, state: Words) -> int:
     """Make up to `steps` steps in place; returns as `advance_plain`."""
     codes, values, leaf, u = cells.codes, target.values, neurons.leaf, neurons.u
     xs, extras = neurons.xs, neurons.extras

@@ -61,7 +61,7 @@ class Plateaus(NamedTuple):
     scratch: Floats
 
 
-def new_plateaus(u: Floats, labels: Ints, a: Floats) -> Plateaus:
+def new_neurons(u: Floats, labels: Ints, a: Floats) -> Plateaus:
     """Return the plateaus of sorted u (m,) and weights a (m + 1,), the offset first."""
     padded = -(-(u.size + 2) // VECTOR) * VECTOR
     c = np.zeros(padded)
@@ -143,9 +143,7 @@ def _window_step(x: float, y: float, on: int, neurons: Plateaus, cells: Cells, r
 
 
 @njit(cache=True, **LEAN)
-def advance_plateaus(
-    neurons: Plateaus, cells: Cells, target: Target, rules: Rules, steps: int, state: Words
-) -> int:
+def advance(neurons: Plateaus, cells: Cells, target: Target, rules: Rules, steps: int, state: Words) -> int:
     """Make up to `steps` steps in place; returns as `advance_plain`."""
     codes, values, c, ramp, h = cells.codes, target.values, neurons.c, neurons.ramp, rules.h
     stream = load_stream(state)
