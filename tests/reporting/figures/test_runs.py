@@ -50,7 +50,7 @@ def test_on_a_line_the_function_is_shown_before_and_after(networks: tuple[Networ
 
 
 def test_in_space_the_neurons_are_shown_beside_the_loss() -> None:
-    space = ReLUNetwork([[1.0, 0.0, 2.0], [0.0, np.e, 0.0], [0.0, 0.0, 0.0]], [1.0, -1.0, 1.0])
+    space = ReLUNetwork([[1.0, 0.0, 2.0], [0.0, np.exp(1.0), 0.0], [0.0, 0.0, 0.0]], [1.0, -1.0, 1.0])
     figure = run_figure(trajectory(space, space, [0.0, 1.0]), Dataset([[1.0, 2.0, 1.0]], [1.0]))
     assert [panel.title for panel in figure.panels] == ["Loss", "Neurons at the end"]
     positive, negative = figure.panels[1].series
