@@ -62,7 +62,7 @@ class Trajectory(FrozenArrays, Generic[N_co]):
         """Return the neurons and the data points, pair by pair, that rest on each other at time t.
 
         A neuron that rests on a point (slides along its hyperplane) gets nothing from it; from the network
-        alone that cannot be told from rounding. None: the run did not watch.
+        alone that cannot be seen. None: the run did not watch.
         """
         return self.path.resting(t)
 

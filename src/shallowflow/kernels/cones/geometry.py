@@ -41,7 +41,7 @@ from numba import njit
 from shallowflow.arrays import Floats, Ints
 from shallowflow.kernels.shared.compilation import LEAN, ONCE, Signed
 
-BEFORE, BEHIND, NOBODY = 0, 1, 2
+BEFORE, BEHIND, NEITHER = 0, 1, 2
 """Whose pattern a neuron on a wall has: that of the cone before it (clockwise), behind it, or of neither."""
 STRAY = -1
 """The cone of a neuron whose pattern no cone has."""
@@ -52,7 +52,7 @@ SAME_LINE = 4 * np.finfo(np.float64).eps
 class Walls(NamedTuple):
     """The 2L walls and the first one again, so that every cone c lies between the rows c and c + 1.
 
-    normals (2L + 1, 3) holds n_r and 1/|n_r|; owners (2L + 1,) is `BEFORE`, `BEHIND` or `NOBODY`.
+    normals (2L + 1, 3) holds n_r and 1/|n_r|; owners (2L + 1,) is `BEFORE`, `BEHIND` or `NEITHER`.
     """
 
     normals: Floats
@@ -87,13 +87,13 @@ def arrange(inputs: Floats, targets: Floats) -> tuple[Walls, Samples]:
     order = np.argsort(wall, kind="stable")
     samples = Samples(np.ascontiguousarray(points[order]), targets[kept[order]], wall[order])
     if lines == 0:
-        return Walls(np.zeros((1, 3)), np.array([NOBODY])), samples
+        return Walls(np.zeros((1, 3)), np.array([NEITHER])), samples
     first = np.unique(line, return_index=True)[1]
     around = np.concatenate([upward[first], -upward[first], upward[:1]])
     normals = np.column_stack([around, 1.0 / np.hypot(around[:, 0], around[:, 1])])
     entering = np.bincount(wall, minlength=2 * lines) > 0
     leaving = np.roll(entering, lines)
-    owners = np.where(entering & leaving, NOBODY, np.where(entering, BEFORE, BEHIND))
+    owners = np.where(entering & leaving, NEITHER, np.where(entering, BEFORE, BEHIND))
     return Walls(normals, np.append(owners, owners[0])), samples
 
 
