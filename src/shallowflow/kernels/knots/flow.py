@@ -111,6 +111,15 @@ class History(NamedTuple):
     counts: IntArray
 
 
+class End(NamedTuple):
+    """How a call ended: the status, the next step to try, the numbers of steps and of events."""
+
+    status: int
+    length: float
+    steps: int
+    events: int
+
+
 class Neurons(NamedTuple):
     """State and bookkeeping between steps: velocities, G (row 0 of ``sums``), ``spans``, ``arrivals``."""
 
@@ -222,8 +231,8 @@ def _follow(
     options: Options,
     trial: Trial,
     history: History,
-) -> tuple[int, float, int, int]:
-    """Integrate in place: (status, suggested next step, steps, events)."""
+) -> End:
+    """Integrate in place."""
     state, rate, sums, width = neurons.state, neurons.rate, neurons.sums, neurons.state.shape[1]
     steps, recorded, sides = Signed(0), Signed(0), trial.scratch[2]
     while True:
@@ -238,7 +247,7 @@ def _follow(
         steps_left, events_left = options.max_steps - steps, options.max_events - recorded
         status = _reason_to_stop(norm, until - t, steps_left, events_left, width, options)
         if status >= 0:
-            return status, h, steps, recorded
+            return End(status, h, steps, recorded)
         if h <= 0.0:
             h = first_length(state, rate, stage.live, options.tolerances)
         # A last step hardly longer than planned is better than one more, tiny, step.
@@ -248,7 +257,7 @@ def _follow(
             start, stage, options.tolerances, allowed, smallest, trial, neurons.arrivals, history.counts
         )
         if length == 0.0:
-            return STEP_TOO_SMALL, h, steps, recorded
+            return End(STEP_TOO_SMALL, h, steps, recorded)
         if options.keep:
             _store_nodes(state, trial, stage, history.nodes[steps])
         h = max(suggested, h) if length == allowed < h else suggested
