@@ -32,7 +32,7 @@ from shallowflow.kernels.knots.stage import (
 )
 from shallowflow.kernels.knots.step import NODES, advance, first_length
 from shallowflow.kernels.knots.stiff_step import Start, Trial, interpolate, new_trial
-from shallowflow.kernels.shared.compilation import INTERNAL, LEAN, Signed
+from shallowflow.kernels.shared.compilation import INTERNAL, LEAN, ONCE, Signed
 
 REACHED, STATIONARY, OUT_OF_STEPS, OUT_OF_EVENTS, STEP_TOO_SMALL, NOT_FINITE = range(6)
 
@@ -151,7 +151,7 @@ def arrange(start: FlowState, data: Locations) -> tuple[Neurons, int]:
     return neurons, int(np.sum(first < places.size))
 
 
-@njit(cache=True, **INTERNAL)
+@njit(cache=True, **ONCE)
 def _gradient_norm(stage: Stage, rate: FloatArray, sides: FloatArray) -> float:
     """Norm of the gradient of ½ Σ r², with the smallest one-sided derivative for knots on a data point."""
     total = 0.0
@@ -172,7 +172,7 @@ def _unsort(state: FloatArray, layout: IntArray, out: FloatArray) -> None:
         out[width + layout[NEURON, j]] = state[OUTER, j]
 
 
-@njit(cache=True, **INTERNAL)
+@njit(cache=True, **ONCE)
 def _store_nodes(state: FloatArray, trial: Trial, stage: Stage, nodes: FloatArray) -> None:
     """Write the interpolant of a step at all nodes but the last into ``nodes`` (5, 2n)."""
     between = trial.scratch[0]
@@ -183,7 +183,7 @@ def _store_nodes(state: FloatArray, trial: Trial, stage: Stage, nodes: FloatArra
         _unsort(between, stage.layout, nodes[node])
 
 
-@njit(cache=True, **INTERNAL)
+@njit(cache=True, **ONCE)
 def _reason_to_stop(
     norm: float, time_left: float, steps_left: int, events_left: int, width: int, options: Options
 ) -> int:
@@ -201,7 +201,7 @@ def _reason_to_stop(
     return -1
 
 
-@njit(cache=True, **INTERNAL)
+@njit(cache=True, **ONCE)
 def _settled(
     neurons: Neurons, stage: Stage, ridge_side: int, sides: FloatArray, events: IntArray, recorded: int
 ) -> tuple[Stage, int]:
