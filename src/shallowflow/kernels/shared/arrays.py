@@ -1,11 +1,21 @@
-"""The order of numbers that move a little from step to step."""
+"""Arrays of kernels: begun at a cache line, or kept in order while their values move a little."""
 
 from __future__ import annotations
 
+import numpy as np
 from numba import njit
 
 from shallowflow.arrays import Floats, Ints
 from shallowflow.kernels.shared.compilation import INTERNAL
+
+
+def aligned(values: Floats) -> Floats:
+    """Return a copy that begins at a cache line: no vector of it straddles two."""
+    space = np.empty(values.size + 8)
+    first = -space.ctypes.data % 64 // 8
+    copy = space[first : first + values.size].reshape(values.shape)
+    copy[...] = values
+    return copy
 
 
 @njit(cache=True, **INTERNAL)
