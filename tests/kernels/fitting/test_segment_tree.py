@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from shallowflow.kernels.fitting import segment_tree as st
+from shallowflow.kernels.fitting import anls as st
 from tests.kernels.entry import entry
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from shallowflow.arrays import Floats
 from shallowflow.kernels.knots import sweeps
 from shallowflow.kernels.knots.sweeps import adam_steps, line_of, loss_gradient
+from shallowflow.kernels.shared.arrays import sort_order
 from tests.kernels.entry import entry
 
 RATES = (1e-2, 0.9, 0.999, 1e-8)
@@ -116,6 +117,6 @@ def test_the_last_finite_parameters_are_kept() -> None:
 def test_sort_order_sorts() -> None:
     rng = np.random.default_rng(2)
     knots, order = rng.standard_normal(50), rng.permutation(50)
-    entry(sweeps.sort_order)(knots, order)
+    entry(sort_order)(knots, order)
     assert np.array_equal(knots[order], np.sort(knots))
     assert sorted(order) == list(range(50))

@@ -16,8 +16,13 @@ out, and the gain keeps its digits however large the total loss is.
 O(u). The new messages are carried away from the moved knot only until one repeats to the last bit (a block
 with two or more points forgets what lies behind it by a constant factor, an empty one at once), and only the
 gains that saw a changed message are computed anew. Segment trees hold the gains and the costs, so an
-iteration costs the window and O(log n), whatever n. The total loss is a sum of non-negative costs in fixed
-tree order, never a running difference.
+iteration costs the window and O(log n), whatever n.
+
+**Segment trees.** A tree over `leaves` values is an array of 2·size floats, size the next power of two: leaf
+i at size + i, the children of node j at 2j and 2j + 1, the root at 1; place 0 is free. Refreshing the leaves
+lo…hi costs O(hi − lo + log size). The total loss is the root of the non-negative costs, always added up in
+the same order: it depends on the leaves alone, never on their history, so no rounding error is carried along
+by millions of changes.
 
 **One tie rule.** The first move (by knot, left before right) whose loss is within 10⁻¹⁰, relatively, of the
 best one's: symmetric configurations have candidates of equal loss that rounding would order. Late in a long
@@ -63,7 +68,6 @@ from shallowflow.kernels.fitting.chain_blocks import (
     load_block,
     store_block,
 )
-from shallowflow.kernels.fitting.segment_tree import first_at_least, new_tree, refresh_maxima, refresh_sums
 from shallowflow.kernels.shared.compilation import INTERNAL, LEAN, Signed
 
 PAUSED, CONVERGED, ROUNDING = 0, 1, 2
@@ -72,6 +76,48 @@ TIE = 1e-10
 """Losses that differ by less, relatively, count as equal; the first candidate wins."""
 LEAST_GAIN = 1e-12
 """A run ends when the best move lowers the loss by no more than this part of it."""
+
+
+def new_tree(leaves: int, value: float) -> Floats:
+    """A tree for `leaves` values, every node equal to `value` (0 for sums, −∞ for maxima)."""
+    size = 1
+    while size < leaves:
+        size *= 2
+    return np.full(2 * size, value)
+
+
+@njit(cache=True, **INTERNAL)
+def refresh_sums(tree: Floats, lo: int, hi: int) -> None:
+    """Restore the sums above the leaves lo…hi (inclusive) after they were written."""
+    size = tree.size // 2
+    lo, hi = (size + lo) // 2, (size + hi) // 2
+    while lo > 0:
+        for node in range(lo, hi + 1):
+            tree[node] = tree[2 * node] + tree[2 * node + 1]
+        lo, hi = lo // 2, hi // 2
+
+
+@njit(cache=True, **INTERNAL)
+def refresh_maxima(tree: Floats, lo: int, hi: int) -> None:
+    """Restore the maxima above the leaves lo…hi (inclusive) after they were written."""
+    size = tree.size // 2
+    lo, hi = (size + lo) // 2, (size + hi) // 2
+    while lo > 0:
+        for node in range(lo, hi + 1):
+            tree[node] = max(tree[2 * node], tree[2 * node + 1])
+        lo, hi = lo // 2, hi // 2
+
+
+@njit(cache=True, **INTERNAL)
+def first_at_least(tree: Floats, threshold: float) -> int:
+    """The first leaf of a tree of maxima whose value is ≥ `threshold` (≤ the root's value)."""
+    size = tree.size // 2
+    node = 1
+    while node < size:
+        node *= 2
+        if tree[node] < threshold:
+            node += 1
+    return node - size
 
 
 @njit(cache=True, **INTERNAL)

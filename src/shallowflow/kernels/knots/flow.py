@@ -32,7 +32,7 @@ from shallowflow.kernels.knots.stage import (
 )
 from shallowflow.kernels.knots.step import NODES, advance, first_length
 from shallowflow.kernels.knots.stiff_step import Start, Trial, interpolate, new_trial
-from shallowflow.kernels.shared.compilation import INTERNAL, LEAN, Signed
+from shallowflow.kernels.shared.compilation import INTERNAL, LEAN, ONCE, Signed
 
 REACHED, STATIONARY, OUT_OF_STEPS, OUT_OF_EVENTS, STEP_TOO_SMALL, NOT_FINITE = range(6)
 
@@ -111,6 +111,15 @@ class History(NamedTuple):
     counts: IntArray
 
 
+class End(NamedTuple):
+    """How a call ended: the status, the next step to try, the numbers of steps and of events."""
+
+    status: int
+    length: float
+    steps: int
+    events: int
+
+
 class Neurons(NamedTuple):
     """State and bookkeeping between steps: velocities, G (row 0 of ``sums``), ``spans``, ``arrivals``."""
 
@@ -142,7 +151,7 @@ def arrange(start: FlowState, data: Locations) -> tuple[Neurons, int]:
     return neurons, int(np.sum(first < places.size))
 
 
-@njit(cache=True, **INTERNAL)
+@njit(cache=True, **ONCE)
 def _gradient_norm(stage: Stage, rate: FloatArray, sides: FloatArray) -> float:
     """Norm of the gradient of ½ Σ r², with the smallest one-sided derivative for knots on a data point."""
     total = 0.0
@@ -163,7 +172,7 @@ def _unsort(state: FloatArray, layout: IntArray, out: FloatArray) -> None:
         out[width + layout[NEURON, j]] = state[OUTER, j]
 
 
-@njit(cache=True, **INTERNAL)
+@njit(cache=True, **ONCE)
 def _store_nodes(state: FloatArray, trial: Trial, stage: Stage, nodes: FloatArray) -> None:
     """Write the interpolant of a step at all nodes but the last into ``nodes`` (5, 2n)."""
     between = trial.scratch[0]
@@ -174,7 +183,7 @@ def _store_nodes(state: FloatArray, trial: Trial, stage: Stage, nodes: FloatArra
         _unsort(between, stage.layout, nodes[node])
 
 
-@njit(cache=True, **INTERNAL)
+@njit(cache=True, **ONCE)
 def _reason_to_stop(
     norm: float, time_left: float, steps_left: int, events_left: int, width: int, options: Options
 ) -> int:
@@ -192,7 +201,7 @@ def _reason_to_stop(
     return -1
 
 
-@njit(cache=True, **INTERNAL)
+@njit(cache=True, **ONCE)
 def _settled(
     neurons: Neurons, stage: Stage, ridge_side: int, sides: FloatArray, events: IntArray, recorded: int
 ) -> tuple[Stage, int]:
@@ -222,8 +231,8 @@ def _follow(
     options: Options,
     trial: Trial,
     history: History,
-) -> tuple[int, float, int, int]:
-    """Integrate in place: (status, suggested next step, steps, events)."""
+) -> End:
+    """Integrate in place."""
     state, rate, sums, width = neurons.state, neurons.rate, neurons.sums, neurons.state.shape[1]
     steps, recorded, sides = Signed(0), Signed(0), trial.scratch[2]
     while True:
@@ -238,7 +247,7 @@ def _follow(
         steps_left, events_left = options.max_steps - steps, options.max_events - recorded
         status = _reason_to_stop(norm, until - t, steps_left, events_left, width, options)
         if status >= 0:
-            return status, h, steps, recorded
+            return End(status, h, steps, recorded)
         if h <= 0.0:
             h = first_length(state, rate, stage.live, options.tolerances)
         # A last step hardly longer than planned is better than one more, tiny, step.
@@ -248,7 +257,7 @@ def _follow(
             start, stage, options.tolerances, allowed, smallest, trial, neurons.arrivals, history.counts
         )
         if length == 0.0:
-            return STEP_TOO_SMALL, h, steps, recorded
+            return End(STEP_TOO_SMALL, h, steps, recorded)
         if options.keep:
             _store_nodes(state, trial, stage, history.nodes[steps])
         h = max(suggested, h) if length == allowed < h else suggested

@@ -24,6 +24,7 @@ import numpy as np
 from numba import njit
 
 from shallowflow.arrays import Floats, Ints
+from shallowflow.kernels.shared.arrays import sort_order
 from shallowflow.kernels.shared.compilation import INTERNAL, LEAN
 
 
@@ -44,18 +45,6 @@ def line_of(theta: Floats, x: Floats, y: Floats) -> Line:
     """Return what sweeps over theta (2, n), knots and outer weights, need."""
     order = np.argsort(theta[0], kind="stable")
     return Line(x, y, order, np.empty(order.size + 1, np.int64), np.empty(x.size))
-
-
-@njit(cache=True, **INTERNAL)
-def sort_order(knots: Floats, order: Ints) -> None:
-    """Make `order` (n,) sort the knots (n,), in place; fast if it nearly does."""
-    for p in range(1, order.size):
-        moving = order[p]
-        q = p
-        while q > 0 and knots[order[q - 1]] > knots[moving]:
-            order[q] = order[q - 1]
-            q -= 1
-        order[q] = moving
 
 
 @njit(cache=True, **LEAN)

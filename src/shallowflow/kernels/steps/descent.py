@@ -18,6 +18,7 @@ import numpy as np
 from numba import njit
 
 from shallowflow.arrays import Floats, Ints
+from shallowflow.kernels.shared.arrays import sort_order
 from shallowflow.kernels.shared.compilation import INTERNAL, LEAN
 from shallowflow.kernels.steps.activation import slope, step
 
@@ -60,18 +61,6 @@ def new_neurons(u: Floats, a: Floats, offset: float, eta: float, samples: int) -
     slots = np.tile(np.arange(u.shape[1]), (u.shape[0], 1))
     gradients = np.empty(u.shape), np.empty(u.shape)
     return Neurons(u, a, np.array([float(offset)]), eta, slots, np.empty(samples), *gradients)
-
-
-@njit(cache=True, **INTERNAL)
-def _sort_slots(u: Floats, slots: Ints) -> None:
-    """Make `slots` (m,) sort u (m,), in place; fast if it nearly does."""
-    for p in range(1, slots.size):
-        moving = slots[p]
-        q = p
-        while q > 0 and u[slots[q - 1]] > u[moving]:
-            slots[q] = slots[q - 1]
-            q -= 1
-        slots[q] = moving
 
 
 @njit(cache=True, **INTERNAL)
@@ -122,7 +111,7 @@ def residuals(neurons: Neurons, samples: Samples) -> float:
     for i in range(values.size):
         values[i] = neurons.offset[0]
     for k in range(neurons.u.shape[0]):
-        _sort_slots(neurons.u[k], neurons.slots[k])
+        sort_order(neurons.u[k], neurons.slots[k])
         _add_coordinate(neurons, samples, k)
     squares = 0.0
     for i in range(values.size):

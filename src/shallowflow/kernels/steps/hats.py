@@ -32,6 +32,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from shallowflow.arrays import Floats, Ints
+from shallowflow.kernels.shared.arrays import aligned
 from shallowflow.kernels.shared.compilation import INTERNAL, LEAN
 from shallowflow.kernels.steps.activation import step_inside
 from shallowflow.kernels.steps.sgd import (
@@ -42,7 +43,6 @@ from shallowflow.kernels.steps.sgd import (
     Rules,
     Target,
     Words,
-    aligned,
     drawn,
     load_stream,
     settle,

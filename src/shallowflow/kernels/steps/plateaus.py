@@ -25,6 +25,7 @@ import numpy as np
 from numba import njit
 
 from shallowflow.arrays import Floats, Ints
+from shallowflow.kernels.shared.arrays import aligned
 from shallowflow.kernels.shared.compilation import INTERNAL, LEAN
 from shallowflow.kernels.steps.activation import step, step_inside
 from shallowflow.kernels.steps.sgd import (
@@ -35,7 +36,6 @@ from shallowflow.kernels.steps.sgd import (
     Rules,
     Target,
     Words,
-    aligned,
     drawn,
     load_stream,
     settle,

@@ -79,15 +79,6 @@ class Cells(NamedTuple):
     high: Ints
 
 
-def aligned(values: Floats) -> Floats:
-    """Return a copy that begins at a cache line: no vector of it straddles two."""
-    space = np.empty(values.size + 8)
-    first = -space.ctypes.data % 64 // 8
-    copy = space[first : first + values.size].reshape(values.shape)
-    copy[...] = values
-    return copy
-
-
 def seeded(seed: np.random.SeedSequence) -> Words:
     """Return a state (4,)."""
     return np.asarray(seed.generate_state(4, np.uint64), dtype=np.uint64)
