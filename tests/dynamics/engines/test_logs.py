@@ -170,7 +170,7 @@ def test_descent_follows_the_flow_as_its_step_shrinks() -> None:
 
 def test_the_engine_refuses_other_problems() -> None:
     network, data = random_problem(4, 3, 0, log_scale=-1.0, extra=0)
-    with pytest.raises(sf.InvalidInputError, match="needs orthonormal inputs"):
+    with pytest.raises(sf.InvalidInputError, match="and orthonormal inputs, got"):
         sf.gradient_descent(
             network, sf.Dataset(1.5 * data.inputs, data.targets), step=0.1, steps=3, engine="scaled"
         )
