@@ -25,7 +25,7 @@ class _Moved(MetaPathFinder):
 
             place = json.loads(TABLE.read_text(encoding="utf-8")).get(fullname.removeprefix("shallowflow."))
             if place is not None:
-                raise ModuleNotFoundError(f"{fullname} is gone since version 0.2; see {place}", name=fullname)
+                raise ModuleNotFoundError(f"{fullname} is gone; see {place}", name=fullname)
         return None
 
 

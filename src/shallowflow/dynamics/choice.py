@@ -1,9 +1,9 @@
 """The choice of engines: one table for all verbs. A new engine is a kernel, an engine and a row here.
 
 A row says what an engine needs (in words, and as a predicate), where it is, and what a run costs: seconds of
-processor time from counts of operations and constants measured in `benchmarks/regret.py`. "auto" takes the
-cheapest of those that fit and are exact for the problem. Leads are large: constants that are wrong by a
-factor of two cost seven per cent on average. `START` and `COMPILED_SHARE` weigh the first use of a kernel.
+processor time from counts of operations. "auto" takes the cheapest of those that fit and are exact for the
+problem. The constants of dense, fused, lanes, cones and patterns were measured by `benchmarks/regret.py`;
+those of the other engines, of the flows and of first compilations are estimates.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Choice:
 
 
 def compiled_before(kernel: str) -> bool:
-    """Whether Numba has kept machine code of a kernel's module beside its source."""
+    """Whether Numba has kept machine code of a kernel's module beside its source (it looks nowhere else)."""
     *folders, module = kernel.split(".")
     kept = KERNELS.joinpath(*folders, "__pycache__")
     return next(kept.glob(f"{module}.*.nbi"), None) is not None
