@@ -74,7 +74,12 @@ def test_reproduce_runs_what_is_asked(arguments: list[str], expected: list[str])
     assert result.stderr == ""
     told = json.loads(result.stdout)
     assert [r["name"] for r in told["reproductions"]] == expected
-    assert told["claims"] == {"total": 2 * len(expected), "hold": len(expected)}
+    assert told["claims"] == {
+        "total": 2 * len(expected),
+        "hold": len(expected),
+        "fail": len(expected),
+        "open": 0,
+    }
     assert told["report"] == os.path.join("report", "report.html")
     assert Path(told["report"]).is_file()
 
@@ -83,7 +88,7 @@ def test_reproduce_runs_what_is_asked(arguments: list[str], expected: list[str])
 def test_reproduce_prints_claims_and_ends_with_the_report() -> None:
     result = here("plateau/one", "--scale", "paper", "--out", "here/there", "--yes")
     assert result.exit_code == 0  # although one claim does not hold
-    for expected in ("plateau/one", "it grows", "> 0", "100", "✓ yes", "✗ no", "1 of 2 claims hold"):
+    for expected in ("plateau/one", "it grows", "> 0", "100", "✓ holds", "✗ fails", "1 of 2 claims hold"):
         assert expected in result.stdout
     assert result.stdout.splitlines()[-1] == os.path.join("here/there", "report.html")
     assert Path("here/there/report.html").is_file()

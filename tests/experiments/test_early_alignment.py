@@ -25,7 +25,7 @@ def run(name: str, **changes: Any) -> Findings:
 
 
 def held(findings: Findings) -> dict[str, bool]:
-    return {claim.statement: claim.holds for claim in findings.claims}
+    return {claim.statement: claim.holds is True for claim in findings.claims}
 
 
 def test_fig1_claims_hold_and_notice_other_data() -> None:

@@ -168,7 +168,7 @@ def test_figure_6_counts_trained_networks_only() -> None:
 
     def judged(**changes: int) -> list[bool]:
         return [
-            claim.holds
+            claim.holds is True
             for claim in claims_of("incremental/fig6", widths=(32, 128, 512), digits=(2,), **changes)
         ]
 
@@ -185,7 +185,7 @@ def test_the_reach_of_near_orthogonality_ends_at_the_first_failure() -> None:
 
     def judged(*tables: list[list[float]]) -> list[bool]:
         claims = convergence._near_claims(levels, (3, 6), np.array(tables))
-        return [claim.holds for claim in claims]
+        return [claim.holds is True for claim in claims]
 
     assert judged(table(1, 1, 1, 0.5), table(1, 1, 0.5, 0.5)) == [True, True]
     assert judged(table(1, 1, 1, 0.5), table(1, 0.5, 0.5, 1)) == [False, True]

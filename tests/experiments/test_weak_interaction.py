@@ -50,7 +50,7 @@ def run(name: str, **changes: Any) -> Reproduction:
 
 
 def claims(findings: Reproduction) -> list[bool]:
-    return [claim.holds for claim in findings.claims]
+    return [claim.holds is True for claim in findings.claims]
 
 
 def test_fig1_shows_two_transitions_and_refutes_the_printed_window() -> None:

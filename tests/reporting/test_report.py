@@ -108,8 +108,8 @@ def test_counts_and_verdicts_are_words() -> None:
         )
     )
     assert "2 of 3 claims hold" in read.text
-    assert read.text.count("✓ yes") == 2
-    assert read.text.count("✗ no") == 1
+    assert read.text.count("✓ holds") == 2
+    assert read.text.count("✗ fails") == 1
     assert "too few neurons" in read.text
     assert "makes no claims" in read.text
 
@@ -205,7 +205,7 @@ def test_the_numbers_are_those_of_the_reproduction(tmp_path: Path) -> None:
         raise AssertionError(f"{constant} is not JSON")
 
     read = json.loads((tmp_path / "reproductions.json").read_text(), parse_constant=refuse)
-    assert read["claims"] == {"total": 1, "hold": 0}
+    assert read["claims"] == {"total": 1, "hold": 0, "fail": 1, "open": 0}
     (told,) = read["reproductions"]
     assert told["parameters"] == {"width": 3, "rate": None, "shape": [1, 2], "how": "<built-in function len>"}
     assert told["claims"] == [
@@ -215,6 +215,8 @@ def test_the_numbers_are_those_of_the_reproduction(tmp_path: Path) -> None:
             "measured": "loss 0.0875",
             "holds": False,
             "reason": "why",
+            "fails_if": "",
+            "ours": False,
         }
     ]
     (series,) = told["figures"][0]["panels"][0]["series"]

@@ -31,7 +31,7 @@ def test_plain(value: object, expected: object) -> None:
 
 def test_summary_counts_claims_and_leaves_out_the_numbers_of_figures() -> None:
     told = summary([reproduction(claims=(claim(), claim(False))), reproduction(claims=())])
-    assert told["claims"] == {"total": 2, "hold": 1}
+    assert told["claims"] == {"total": 2, "hold": 1, "fail": 1, "open": 0}
     assert [figure.keys() for figure in told["reproductions"][0]["figures"]] == [{"name", "title", "caption"}]
     assert {"python", "shallowflow", "numpy", "numba"} <= told["versions"].keys()
 

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from shallowflow.data import Dataset
 from shallowflow.estimators import Pieces
-from shallowflow.experiments.experiment import Claim
+from shallowflow.experiments.claim import Claim
 from shallowflow.reporting.summary import fit_summary, write_pieces
 from shallowflow.reporting.terminal import (
     LONGEST,
@@ -47,7 +47,7 @@ def printed(table: Table) -> str:
 
 def test_claims_show_what_was_published_and_what_came_out() -> None:
     text = printed(claims_table(reproduction(claims=(claim(), claim(False, "too few neurons")))))
-    for expected in ("plateau/fig1", "loss > 0", "loss 0.0875", "✓ yes", "✗ no", "(too few neurons)"):
+    for expected in ("plateau/fig1", "loss > 0", "loss 0.0875", "✓ holds", "✗ fails", "(too few neurons)"):
         assert expected in text
 
 

@@ -1,4 +1,4 @@
-"""`Experiment`: one figure or table of a paper as data. `Claim`: what was published and what came out."""
+"""`Experiment`: one figure or table of a paper as data. `Reproduction`: what came out."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 from shallowflow.arrays import one_of
 from shallowflow.errors import ShallowflowError
+from shallowflow.experiments.claim import Claim, tally_text
 from shallowflow.experiments.figure import Animation, Figure
 from shallowflow.studies import Executor, Result, Store, Study, Tally, run
 
@@ -31,24 +32,6 @@ def scales(shared: Values, *, quick: Values | None = None, paper: Values | None 
 def part(progress: Progress, number: int, total: int, doing: str) -> Callable[[float], None]:
     """Return the function that shows how far one of several equal parts is."""
     return lambda fraction: progress((number + fraction) / total, doing)
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A published statement beside what was measured here.
-
-    `holds` says whether the measurement supports it; `reason` says in one line why not (or what it hangs on).
-    """
-
-    statement: str
-    published: str
-    measured: str
-    holds: bool
-    reason: str = ""
-
-    def __post_init__(self) -> None:
-        # A comparison of NumPy numbers is not a plain bool, and JSON holds only those.
-        object.__setattr__(self, "holds", bool(self.holds))
 
 
 @dataclass(frozen=True)
@@ -120,8 +103,7 @@ class Reproduction:
     versions: Mapping[str, str] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        held = f"{sum(claim.holds for claim in self.claims)} of {len(self.claims)} claims hold"
-        ending = f"error: {self.error.splitlines()[0]}" if self.error else held
+        ending = f"error: {self.error.splitlines()[0]}" if self.error else tally_text(self.claims)
         return f"Reproduction({self.experiment.name}, {self.scale}, {ending})"
 
     @property

@@ -16,7 +16,8 @@ from typing import Any
 
 from shallowflow.arrays import shown
 from shallowflow.errors import InvalidInputError
-from shallowflow.experiments.experiment import PAPERS, Claim, Reproduction
+from shallowflow.experiments.claim import Claim
+from shallowflow.experiments.experiment import PAPERS, Reproduction
 from shallowflow.experiments.figure import Animation, Figure
 from shallowflow.files import probe, write_atomically
 from shallowflow.reporting.figures.animation import ENDINGS, write_animation
@@ -253,7 +254,8 @@ def _claims(claims: Sequence[Claim]) -> str:
 
 
 def _verdict(claim: Claim) -> str:
-    return '<span class="yes">✓ yes</span>' if claim.holds else '<span class="no">✗ no</span>'
+    mark, name = {True: ("✓", "yes"), False: ("✗", "no"), None: ("?", "open")}[claim.holds]
+    return f'<span class="{name}">{mark} {claim.word}</span>'
 
 
 def _film(animation: Animation, path: str) -> str:

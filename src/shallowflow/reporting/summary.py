@@ -19,6 +19,7 @@ from shallowflow.arrays import shown
 from shallowflow.certificates import Certificate, Verdict
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.clock.trajectory import Trajectory
+from shallowflow.experiments.claim import tally
 from shallowflow.experiments.experiment import Experiment, Reproduction
 from shallowflow.experiments.figure import Figure
 from shallowflow.files import write_atomically
@@ -34,10 +35,10 @@ PACKAGES = ("shallowflow", "numpy", "scipy", "numba", "matplotlib")
 
 def summary(reproductions: Sequence[Reproduction], *, series: bool = False) -> dict[str, Any]:
     """Return versions, counts and every claim; with `series` the numbers of the figures too."""
-    held, total = count_claims(reproductions)
+    claims = [claim for reproduction in reproductions for claim in reproduction.claims]
     return {
         "versions": versions(),
-        "claims": {"total": total, "hold": held},
+        "claims": {"total": len(claims), **tally(claims)},
         "reproductions": [_reproduction(reproduction, series) for reproduction in reproductions],
     }
 
@@ -45,7 +46,7 @@ def summary(reproductions: Sequence[Reproduction], *, series: bool = False) -> d
 def count_claims(reproductions: Sequence[Reproduction]) -> tuple[int, int]:
     """Return how many claims hold, of how many."""
     claims = [claim for reproduction in reproductions for claim in reproduction.claims]
-    return sum(claim.holds for claim in claims), len(claims)
+    return tally(claims)["hold"], len(claims)
 
 
 def _reproduction(reproduction: Reproduction, series: bool) -> dict[str, Any]:

@@ -17,7 +17,8 @@ from rich.text import Text
 
 from shallowflow.certificates import Verdict
 from shallowflow.data.dataset import Dataset
-from shallowflow.experiments.experiment import Claim, Reproduction
+from shallowflow.experiments.claim import Claim
+from shallowflow.experiments.experiment import Reproduction
 from shallowflow.reporting.typeset import seconds_text
 from shallowflow.studies import Tally
 
@@ -72,6 +73,10 @@ def generators_table(generators: Sequence[Mapping[str, Any]]) -> Table:
     return _table(("Data", "What it is, and how to ask for it"), rows, whole=("Data",))
 
 
+MARKS = {True: "✓", False: "✗", None: "?"}
+STYLES = {True: "green", False: "bold red", None: "yellow"}
+
+
 def claims_table(reproduction: Reproduction) -> Table:
     """Return the claims of one experiment: statement, published, measured, holds (in words and colour)."""
     experiment = reproduction.experiment
@@ -81,11 +86,11 @@ def claims_table(reproduction: Reproduction) -> Table:
             _statement(claim),
             claim.published,
             claim.measured,
-            Text("✓ yes", style="green") if claim.holds else Text("✗ no", style="bold red"),
+            Text(f"{MARKS[claim.holds]} {claim.word}", style=STYLES[claim.holds]),
         )
         for claim in reproduction.claims
     ]
-    return _table(("Claim", "Published", "Measured", "Holds"), rows, title=title, whole=("Holds",))
+    return _table(("Claim", "Published", "Measured", "Verdict"), rows, title=title, whole=("Verdict",))
 
 
 def _statement(claim: Claim) -> Text:

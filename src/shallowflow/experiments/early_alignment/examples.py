@@ -16,7 +16,8 @@ from shallowflow.data.generators import stewart, three_points
 from shallowflow.dynamics.clock.record import Record
 from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.dynamics.descent import gradient_descent
-from shallowflow.experiments.experiment import Claim, Experiment, Findings, Progress, Values, part, scales
+from shallowflow.experiments.claim import Claim
+from shallowflow.experiments.experiment import Experiment, Findings, Progress, Values, part, scales
 from shallowflow.experiments.figure import Figure, Panel, Series
 from shallowflow.experiments.network_panels import (
     data_series,

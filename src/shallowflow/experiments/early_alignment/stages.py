@@ -18,7 +18,8 @@ from shallowflow.dynamics.clock.record import Record
 from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.dynamics.descent import gradient_descent
 from shallowflow.dynamics.flow import gradient_flow
-from shallowflow.experiments.experiment import Claim, Experiment, Findings, Progress, Values, part, scales
+from shallowflow.experiments.claim import Claim
+from shallowflow.experiments.experiment import Experiment, Findings, Progress, Values, part, scales
 from shallowflow.experiments.figure import Animation, Figure, Panel, Series
 from shallowflow.experiments.network_panels import (
     NeuronPanels,

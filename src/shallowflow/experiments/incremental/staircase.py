@@ -20,7 +20,8 @@ from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.dynamics.descent import gradient_descent
 from shallowflow.dynamics.flow import gradient_flow
 from shallowflow.dynamics.saddle_to_saddle import SaddleToSaddle, saddle_to_saddle
-from shallowflow.experiments.experiment import Claim, Experiment, Findings, Progress, Values, part, scales
+from shallowflow.experiments.claim import Claim
+from shallowflow.experiments.experiment import Experiment, Findings, Progress, Values, part, scales
 from shallowflow.experiments.figure import Figure, Panel, Series
 from shallowflow.models import LogScaledNetwork, SquareLoss, initialize
 from shallowflow.readings.agreement import growth_rates, misdirections

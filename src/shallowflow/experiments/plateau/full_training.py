@@ -12,7 +12,8 @@ from shallowflow.data import Dataset
 from shallowflow.data.generators import CURVES, curve
 from shallowflow.dynamics.clock.record import Record
 from shallowflow.dynamics.flow import gradient_flow
-from shallowflow.experiments.experiment import Claim, Experiment, Findings, Progress, Values, part, scales
+from shallowflow.experiments.claim import Claim
+from shallowflow.experiments.experiment import Experiment, Findings, Progress, Values, part, scales
 from shallowflow.experiments.figure import Figure, Panel, Series
 from shallowflow.experiments.plateau.staircase import (
     LOSS,

@@ -14,7 +14,8 @@ from shallowflow.dynamics.alternating import alternating_least_squares
 from shallowflow.dynamics.anls import active_neuron_least_squares
 from shallowflow.dynamics.clock.record import Record
 from shallowflow.dynamics.outer_weights import least_squares_outer
-from shallowflow.experiments.experiment import Claim, Experiment, Findings, Progress, Values, scales
+from shallowflow.experiments.claim import Claim
+from shallowflow.experiments.experiment import Experiment, Findings, Progress, Values, scales
 from shallowflow.experiments.figure import Figure, Panel, Series
 from shallowflow.experiments.plateau.staircase import (
     LOSS,

@@ -17,7 +17,8 @@ from shallowflow.dynamics.anls import active_neuron_least_squares
 from shallowflow.dynamics.clock.record import Record
 from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.dynamics.descent import gradient_descent
-from shallowflow.experiments.experiment import Claim, Experiment, Findings, Progress, Values, scales
+from shallowflow.experiments.claim import Claim
+from shallowflow.experiments.experiment import Experiment, Findings, Progress, Values, scales
 from shallowflow.experiments.figure import Figure, Panel, Series
 from shallowflow.landscape.plateau.levels import plateau_level
 from shallowflow.models import KnotNetwork, SquareLoss, initialize

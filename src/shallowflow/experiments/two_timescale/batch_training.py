@@ -22,7 +22,8 @@ from shallowflow.dynamics.clock.record import Record
 from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.dynamics.descent import gradient_descent
 from shallowflow.dynamics.stochastic import stochastic_descent
-from shallowflow.experiments.experiment import Claim, Experiment, Findings, Progress, Sweep, Values, scales
+from shallowflow.experiments.claim import Claim
+from shallowflow.experiments.experiment import Experiment, Findings, Progress, Sweep, Values, scales
 from shallowflow.experiments.figure import Figure, Panel, Series
 from shallowflow.landscape import population_loss
 from shallowflow.models import AdditiveStepNetwork, KnotNetwork, NormLoss, initialize

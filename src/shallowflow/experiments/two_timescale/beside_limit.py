@@ -12,7 +12,8 @@ from shallowflow.arrays import Floats
 from shallowflow.dynamics.clock.record import Record
 from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.dynamics.two_timescale import hitting_times, two_timescale_limit
-from shallowflow.experiments.experiment import Claim, Experiment, Findings, Progress, Sweep, Values, scales
+from shallowflow.experiments.claim import Claim
+from shallowflow.experiments.experiment import Experiment, Findings, Progress, Sweep, Values, scales
 from shallowflow.experiments.figure import Figure, Panel, Series
 from shallowflow.experiments.two_timescale.training import AUTHORS, SETTINGS, SHARES, Setting, case, foreseen
 from shallowflow.landscape import covered_error

@@ -15,7 +15,8 @@ import shallowflow.experiments.two_timescale.training as training
 from shallowflow.arrays import Floats
 from shallowflow.dynamics.clock.record import Record
 from shallowflow.dynamics.clock.trajectory import Trajectory
-from shallowflow.experiments.experiment import Claim, Experiment, Findings, Progress, Sweep, Values, scales
+from shallowflow.experiments.claim import Claim
+from shallowflow.experiments.experiment import Experiment, Findings, Progress, Sweep, Values, scales
 from shallowflow.experiments.figure import Figure, Panel, Series
 from shallowflow.experiments.two_timescale.training import FLOW, SETTINGS, SGD, Setting, case, covered, task
 from shallowflow.landscape.two_timescale.step_classes import beside_jumps

@@ -13,7 +13,8 @@ from shallowflow.data import PiecewiseConstant
 from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.dynamics.population import population_flow
 from shallowflow.dynamics.two_timescale import two_timescale_limit
-from shallowflow.experiments.experiment import Claim, Experiment, Findings, Progress, Values, scales
+from shallowflow.experiments.claim import Claim
+from shallowflow.experiments.experiment import Experiment, Findings, Progress, Values, scales
 from shallowflow.experiments.figure import Figure, Panel, Series
 from shallowflow.experiments.two_timescale.training import PRINTED, function_panel
 from shallowflow.landscape import fate_of_last_piece, step_class

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from shallowflow.arrays import Floats
-from shallowflow.experiments.experiment import Claim, Experiment, Findings, Progress, Sweep, Values, scales
+from shallowflow.experiments.claim import Claim
+from shallowflow.experiments.experiment import Experiment, Findings, Progress, Sweep, Values, scales
 from shallowflow.experiments.figure import Figure, Panel, Series
 from shallowflow.experiments.weak_interaction.runs import collapse, curvature, stated_width
 from shallowflow.readings.many_runs import Slope, slope

@@ -14,7 +14,8 @@ from shallowflow.arrays import Floats, Ints
 from shallowflow.data import Dataset
 from shallowflow.data.generators import orthogonal, orthonormal, sphere
 from shallowflow.dynamics.flow import gradient_flow
-from shallowflow.experiments.experiment import Claim, Experiment, Findings, Progress, Values, scales
+from shallowflow.experiments.claim import Claim
+from shallowflow.experiments.experiment import Experiment, Findings, Progress, Values, scales
 from shallowflow.experiments.figure import Figure, Panel, Series
 from shallowflow.landscape import (
     activation_probability,
