@@ -8,15 +8,18 @@ those of the other engines, of the flows and of first compilations are estimates
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from hashlib import sha1
 from importlib import import_module
 from math import ceil, comb, expm1, inf, log2
 from operator import mul
 from pathlib import Path
+from types import UnionType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,7 +50,10 @@ TINY_START = 1e-8
 """Below this size a frozen coordinate can be revived by the rounding of the others."""
 LANES = 8 if "X86_V4" in str(np.show_config(mode="dicts")) else 4
 """Doubles in a vector register."""
-KERNELS = Path(__file__).parents[1] / "kernels"
+KERNELS = Path(__file__).absolute().parents[1] / "kernels"
+
+Fits = Callable[[Any], bool]
+Numbers = tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -62,7 +68,7 @@ class Choice:
     name: str
     load: str
     needs: str
-    fits: Callable[[Any], bool]
+    fits: Fits
     cost: Callable[[Any], float]
     kernel: str = ""
     seconds: float = 0.0
@@ -87,42 +93,39 @@ class Choice:
 
 
 def compiled_before(kernel: str) -> bool:
-    """Whether Numba has kept machine code of a kernel's module beside its source (it looks nowhere else)."""
-    *folders, module = kernel.split(".")
-    kept = KERNELS.joinpath(*folders, "__pycache__")
-    return next(kept.glob(f"{module}.*.nbi"), None) is not None
+    """Whether Numba has kept machine code of a kernel's module: beside its source, or in NUMBA_CACHE_DIR."""
+    source = KERNELS.joinpath(*kernel.split("."))
+    folder, kept = source.parent, source.parent / "__pycache__"
+    if chosen := os.environ.get("NUMBA_CACHE_DIR"):
+        kept = Path(chosen, f"{folder.name}_{sha1(str(folder).encode()).hexdigest()}")
+    return next(kept.glob(f"{source.name}.*.nbi"), None) is not None
 
 
 # --- Gradient descent. Nanoseconds per step, after [benchmarks/regret.py].
 
 
-def relu(task: Task) -> bool:
-    """Whether the task has a ReLU network, and a loss that compiled engines know."""
-    return isinstance(task.network, ReLUNetwork) and isinstance(task.loss, SquareLoss | LogisticLoss)
+def _of(networks: type | UnionType, losses: type | UnionType = object) -> Fits:
+    """Return whether a task has such a network, and such a loss."""
+    return lambda task: isinstance(task.network, networks) and isinstance(task.loss, losses)
+
+
+relu = _of(ReLUNetwork, SquareLoss | LogisticLoss)
+"""Whether the task has a ReLU network, and a loss that compiled engines know."""
+_knots, _log_scaled = _of(KnotNetwork, SquareLoss), _of(LogScaledNetwork, SquareLoss)
+_of_steps = _of(StepNetwork | AdditiveStepNetwork)
+_steps = _of(StepNetwork | AdditiveStepNetwork, SquareLoss | NormLoss)
 
 
 def _plane(task: Task) -> bool:
-    return relu(task) and _sizes(task)[1] == 2
+    return relu(task) and _sizes(task).d == 2
 
 
 def _orthogonal(task: Task) -> bool:
     return relu(task) and orthogonal(task.dataset.inputs)
 
 
-def _knots(task: Task) -> bool:
-    return isinstance(task.network, KnotNetwork) and isinstance(task.loss, SquareLoss)
-
-
-def _log_scaled(task: Task) -> bool:
-    return isinstance(task.network, LogScaledNetwork) and isinstance(task.loss, SquareLoss)
-
-
 def _orthonormal(task: Task) -> bool:
     return _log_scaled(task) and orthonormality(task.dataset.inputs) <= ORTHONORMAL
-
-
-def _steps(task: Task) -> bool:
-    return _of_steps(task) and isinstance(task.loss, SquareLoss | NormLoss)
 
 
 class Sizes(NamedTuple):
@@ -152,11 +155,7 @@ def _patterns(size: int, dimension: int, width: int) -> float:
     return -cones * expm1(-width / cones)
 
 
-Terms = Callable[[Sizes], tuple[float, ...]]
-"""What a step does, how often."""
-
-
-def _fused_terms(s: Sizes) -> tuple[float, ...]:
+def _fused_terms(s: Sizes) -> Numbers:
     """Samples, dimension and neurons are padded to full tiles; the zeros of a triangle are skipped."""
     panel, d, m = 3 * LANES, 3 * ceil(s.d / 3), LANES * ceil(s.m / LANES)
     n = panel * ceil(s.n / panel)
@@ -164,35 +163,35 @@ def _fused_terms(s: Sizes) -> tuple[float, ...]:
     return 1, panel * seen * m, n * m, m * d, n, n * s.logistic
 
 
-def _lanes_terms(s: Sizes) -> tuple[float, ...]:
+def _lanes_terms(s: Sizes) -> Numbers:
     """Full vectors of neurons, and the rest one by one; beyond the second cache weights are loaded again."""
     n, d, m, logistic, _ = s
     v = m // LANES + m % LANES
     return 1, n * d * v, n * v, n * d, n, d * v, n * logistic, n * d * v * (16 * m * d > 2**18)
 
 
-def _pattern_terms(s: Sizes) -> tuple[float, ...]:
+def _pattern_terms(s: Sizes) -> Numbers:
     p = _patterns(s.n, s.d, s.m)
     return 1, p, p * s.n * s.d, p * s.d * s.d, s.m, s.m * s.d, s.n * s.logistic
 
 
-def _cone_terms(s: Sizes) -> tuple[float, ...]:
+def _cone_terms(s: Sizes) -> Numbers:
     return 1, s.n, min(2 * s.n, s.m), log2(s.m + 1), s.m, s.n * s.logistic
 
 
-def _dense_terms(s: Sizes) -> tuple[float, ...]:
+def _dense_terms(s: Sizes) -> Numbers:
     return 1, s.n * s.m, s.n * s.m * s.d, s.m * s.d, s.n * s.logistic
 
 
-def _decoupled_terms(s: Sizes) -> tuple[float, ...]:
+def _decoupled_terms(s: Sizes) -> Numbers:
     return 1, s.n * s.m, s.n * s.logistic
 
 
-def _line_terms(s: Sizes) -> tuple[float, ...]:
+def _line_terms(s: Sizes) -> Numbers:
     return 1, s.m, s.d * (s.n + s.m)
 
 
-TERMS: dict[str, tuple[Terms, tuple[float, ...], tuple[float, ...]]] = {
+TERMS: dict[str, tuple[Callable[[Sizes], Numbers], Numbers, Numbers]] = {
     "dense": (_dense_terms, (19_900, 4.4, 0.16, 2.6, 11), (5, 0, 0)),
     "fused": (_fused_terms, (58, 0.072, 0.23, 0.65, 0, 13.9), (39, 0.006, 0)),
     "lanes": (_lanes_terms, (8, 0.98, 2.4, 3.5, 6.8, 2.3, 26, 0.94), (5, 0, 0)),
@@ -221,10 +220,6 @@ def _cost(name: str) -> Callable[[Task], float]:
 
 
 # --- Gradient flow. An evaluation of the gradient takes about as long as a step of descent.
-
-
-def _of_steps(task: Task) -> bool:
-    return isinstance(task.network, StepNetwork | AdditiveStepNetwork)
 
 
 def _dense_flow_cost(task: Task) -> float:
@@ -298,7 +293,7 @@ ENGINES = (
     Choice(_D, "scaled", "engines.logs:LogDescent", f"a LogScaledNetwork, {_SQUARE} and orthonormal inputs",
            _orthonormal, _cost("scaled"), "orthogonal.descent", 2.0),
     Choice(_F, "dense", "engines.dense_flow:DenseFlow", "a ReLUNetwork or a KnotNetwork",
-           lambda task: isinstance(task.network, ReLUNetwork | KnotNetwork), _dense_flow_cost),
+           _of(ReLUNetwork | KnotNetwork), _dense_flow_cost),
     Choice(_F, "cones", "engines.cone_flow:ConeFlow", f"{_PLANE} and {_LOSSES}", _plane, _cone_flow_cost,
            "cones.flow_step", 12.0),
     Choice(_F, "stages", "engines.knots:KnotFlow", f"a KnotNetwork and {_SQUARE}", _knots, _knot_flow_cost,
@@ -345,8 +340,9 @@ def chosen_engine(verb: str, name: str, task: Any, precision: str = "double") ->
     if not rows[name].fits(task):
         raise InvalidInputError(f"engine: '{name}' needs {rows[name].needs}, {_got(task)}")
     if name not in able:
-        listed = ", ".join(able)
-        raise InvalidInputError(f"precision: 'single' needs one of the engines {listed}, got '{name}'")
+        raise InvalidInputError(
+            f"precision: 'single' needs one of the engines {', '.join(able)}, got '{name}'"
+        )
     _warn_of_revival(rows[name], task)
     return partial(rows[name].engine(), task)
 
@@ -355,12 +351,14 @@ def _cheapest(rows: list[Choice], task: Any) -> partial[Engine[Any]]:
     """Return what makes the engine with the least expected time, maybe in the span of few inputs."""
     fitting = _exact([row for row in rows if row.fits(task)])
     if not fitting:
-        listed = ", ".join(row.name for row in rows)
-        raise InvalidInputError(f"engine: none of {listed} fits, {_got(task)}")
+        raise InvalidInputError(f"engine: none of {', '.join(row.name for row in rows)} fits, {_got(task)}")
     best = min(fitting, key=lambda row: row.total(task))
-    if best.verb != _D or best.name not in TERMS or not relu(task) or best.name == "decoupled":
-        return partial(best.engine(), task)
-    if task.dataset.size <= task.dataset.dimension:
+    if (
+        best.verb == _D
+        and relu(task)
+        and best.name != "decoupled"
+        and task.dataset.size <= task.dataset.dimension
+    ):
         spanned = replace(task, in_span=True)
         inside = [row for row in rows if row.name in IN_SPAN and row.fits(spanned)]
         other = min(inside, key=lambda row: row.total(spanned))
@@ -381,9 +379,9 @@ def _exact(rows: list[Choice]) -> list[Choice]:
 
 def _warn_of_revival(row: Choice, task: Any) -> None:
     """Warn of an engine in whose coordinates rounding may revive what is frozen."""
-    if row.verb != _D or row.name in ("decoupled", "scaled") or not _orthogonal(task):
+    if row.verb != _D or row.name in ("decoupled", "scaled") or not relu(task) or task.network.slope != 0:
         return
-    if 0 < float(np.abs(task.network.inner).max()) < TINY_START and task.network.slope == 0:
+    if 0 < float(np.abs(task.network.inner).max()) < TINY_START and _orthogonal(task):
         warnings.warn(
             f"engine {row.name!r}: the inputs are orthogonal and the start is tiny; rounding may revive "
             "coordinates that never move. engine='decoupled' keeps them.",
