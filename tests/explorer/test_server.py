@@ -67,7 +67,8 @@ def test_only_files_of_the_page_are_given_out(explorer: Explorer) -> None:
 
 
 @pytest.mark.parametrize(
-    ("token", "origin"), [(None, ORIGIN), ("wrong", ORIGIN), ("right", None), ("right", "http://evil.example")]
+    ("token", "origin"),
+    [(None, ORIGIN), ("wrong", ORIGIN), ("right", None), ("right", "http://evil.example")],
 )
 def test_strangers_get_no_line(explorer: Explorer, token: str | None, origin: str | None) -> None:
     with (
@@ -96,7 +97,7 @@ def _malformed(rng: random.Random) -> str:
     kind = rng.randrange(4)
     if kind == 0:
         text = json.dumps(request)
-        return text[: rng.randrange(len(text))] + rng.choice(["", "\0", "}", "é", "["])
+        return text[: rng.randrange(len(text))] + rng.choice(["", "\0", "é", "["])
     if kind == 1:
         return json.dumps({**request, "n": rng.choice(odd[:10])})
     if kind == 2:

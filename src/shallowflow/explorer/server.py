@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import secrets
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -26,6 +27,8 @@ from shallowflow.explorer.scenes import SCENES
 from shallowflow.explorer.workers import Job, Workers
 
 COOKIE = "shallowflow"
+TOKEN = "SHALLOWFLOW_TOKEN"
+"""Environment variable that keeps the token, so that pages find a server that was started again."""
 MOST_BYTES = 2**20
 """Of one request."""
 EXPORTS = ("trajectory", "standalone")
@@ -37,7 +40,8 @@ class Explorer:
     def __init__(
         self, workers: Workers, port: int, scene: str = "alignment", state: dict[str, Any] | None = None
     ) -> None:
-        self.workers, self.token = workers, secrets.token_urlsafe(24)
+        self.workers = workers
+        self.token = os.environ.get(TOKEN, "") or secrets.token_urlsafe(24)
         self.hosts = {f"127.0.0.1:{port}", f"localhost:{port}"}
         self.start = scene, state or {}
         self.application = Starlette(

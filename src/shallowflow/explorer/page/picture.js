@@ -125,7 +125,7 @@ export class Picture {
 
   #handles(pen) {
     const places = this.handles.points.map(([x, y]) => [this.axes.x(x), this.axes.y(y)]);
-    pen.dots(places, 7, "data");
+    pen.dots(places, places.length > 15 ? 4 : 7, "data");
     if (this.handles.chosen >= 0 && places[this.handles.chosen]) pen.dots([places[this.handles.chosen]], 11, "data", { hollow: true });
   }
 

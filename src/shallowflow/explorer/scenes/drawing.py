@@ -88,7 +88,7 @@ def curves(made: Iterable[Curve], grid: Floats) -> Floats:
 def grid_of(state: State, share: float = 0.15) -> Floats:
     """Return a grid over the points and a little beyond."""
     low, high = float(state.x.min()), float(state.x.max())
-    reach = share * (high - low) or 1.0
+    reach = share * (high - low) if high > low else 1.0
     return np.linspace(low - reach, high + reach, GRID)
 
 
