@@ -89,7 +89,10 @@ def test_hostile_texts_stay_texts() -> None:
         figures=(
             figure(panel(title=HOSTILE), name=HOSTILE, title=HOSTILE, caption=HOSTILE, notes=(HOSTILE,)),
         ),
-        claims=(claim(False, HOSTILE), Claim(*[HOSTILE] * 3, True, HOSTILE, HOSTILE, True, HOSTILE)),
+        claims=(
+            claim(False, HOSTILE),
+            Claim(HOSTILE, HOSTILE, HOSTILE, True, HOSTILE, HOSTILE, ours=True, setting=HOSTILE),
+        ),
     )
     read = Page(report_page([hostile], title=HOSTILE))
     assert "script" not in [tag for tag, _ in read.tags]
