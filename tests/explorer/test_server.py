@@ -14,7 +14,7 @@ from starlette.websockets import WebSocketDisconnect
 from shallowflow.explorer.pages import MODULES, standalone
 from shallowflow.explorer.server import COOKIE, MOST_BYTES, Explorer
 from shallowflow.explorer.workers import SLOTS, Workers
-from tests.explorer.test_scene import SMALL, unpacked
+from tests.explorer.scenes.test_scenes import SMALL, unpacked
 
 HOST = "127.0.0.1:8000"
 ORIGIN = f"http://{HOST}"

@@ -26,12 +26,12 @@ def text_of(name: str) -> str:
 def _assembled(style: str, imports: dict[str, str], data: dict[str, Any], nonce: str) -> str:
     """Return the document with its style, its import map and its data."""
     # "</" would end the script early, whatever the data are.
-    told = json.dumps(data).replace("</", "<\\/")
+    said = json.dumps(data).replace("</", "<\\/")
     return (
         text_of("index.html")
         .replace("<!--style-->", style)
         .replace("<!--imports-->", json.dumps({"imports": imports}))
-        .replace("<!--data-->", told)
+        .replace("<!--data-->", said)
         .replace("NONCE", nonce)
     )
 

@@ -190,8 +190,8 @@ class Scene:
     def described(self) -> dict[str, Any]:
         """Return what the page needs to know before the first run."""
         controls = [asdict(control) for control in self.controls]
-        told = {"name": self.name, "title": self.title, "story": self.story}
-        return {**told, "controls": controls, "handles": asdict(self.handles)}
+        said = {"name": self.name, "title": self.title, "story": self.story}
+        return {**said, "controls": controls, "handles": asdict(self.handles)}
 
 
 def packed(show: Show, header: Mapping[str, Any]) -> bytes:
@@ -213,7 +213,7 @@ def packed(show: Show, header: Mapping[str, Any]) -> bytes:
             for layer in view.layers
         ]
         views.append({**plain, "layers": layers})
-    told = {
+    said = {
         **header,
         "times": listed(np.asarray(show.times, dtype="<f8")),
         "views": views,
@@ -222,8 +222,8 @@ def packed(show: Show, header: Mapping[str, Any]) -> bytes:
         "code": show.code,
         "keeps": show.trajectory is not None,
     }
-    told["arrays"] = [{"shape": list(a.shape), "single": a.dtype.itemsize == 4} for a in arrays]
-    text = json.dumps(told, allow_nan=False).encode()
+    said["arrays"] = [{"shape": list(a.shape), "single": a.dtype.itemsize == 4} for a in arrays]
+    text = json.dumps(said, allow_nan=False).encode()
     text += b" " * (-(len(text) + 4) % 8)
     blocks = [a.astype("<f4" if a.dtype.itemsize == 4 else "<f8").tobytes() for a in arrays]
     padded = [block + b"\0" * (-len(block) % 8) for block in blocks]

@@ -34,8 +34,8 @@ export function json(run) {
     title: view.title,
     layers: view.layers.map((layer) => ({ kind: layer.kind, label: layer.label, arrays: Object.fromEntries(Object.entries(layer.arrays).map(([role, array]) => [role, numbers(array)])) })),
   }));
-  const told = { schema: "shallowflow-explorer-1", scene: run.scene, state: run.state, times: Array.from(run.times), events: run.events, sentences: run.sentences, views };
-  return JSON.stringify(told, null, 1);
+  const said = { schema: "shallowflow-explorer-1", scene: run.scene, state: run.state, times: Array.from(run.times), events: run.events, sentences: run.sentences, views };
+  return JSON.stringify(said, null, 1);
 }
 
 async function fetched(what, run) {

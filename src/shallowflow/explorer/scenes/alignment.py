@@ -27,7 +27,7 @@ from shallowflow.models import ReLUNetwork, initialize
 DECADES = 8.0
 """Of norms shown: the inner circle is 10⁻⁸ of the largest, or smaller."""
 MOST_CONES = 24
-"""Points up to which extremal vectors are looked for while somebody waits."""
+"""Points up to which extremal vectors are looked for while the page waits."""
 
 
 def run(state: State, progress: Progress) -> Show:
@@ -97,13 +97,13 @@ def _sentences(
     """Return what there is to see, in words."""
     seen = np.sum(end.preactivations(data.inputs) > 0, axis=1)
     dead, last = int(np.sum(seen == 0)), float(losses[-1])
-    told = [f"The loss ends at {last:.4g}; the best straight line has {line:.4g}."]
+    said = [f"The loss ends at {last:.4g}; the best straight line has {line:.4g}."]
     if abs(last - line) < 1e-3 * max(line, 1e-12):
-        told.append("The network has become that line: a spurious stationary point.")
+        said.append("The network has become that line: a spurious stationary point.")
     if vectors:
         count = "1 direction" if len(vectors) == 1 else f"{len(vectors)} directions"
-        told.append(f"Neurons can align with {count}.")
-    return (*told, f"{dead} of {end.width} neurons see no point.")
+        said.append(f"Neurons can align with {count}.")
+    return (*said, f"{dead} of {end.width} neurons see no point.")
 
 
 def _code(state: State) -> str:

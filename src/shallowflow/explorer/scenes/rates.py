@@ -24,50 +24,14 @@ def run(state: State, progress: Progress) -> Show:
     until = 2.0 * float(np.max(flow.transition_times(0.5)))
     times = frame_times(until)
     losses, speeds = flow.loss(times), _speeds(flow, times)
-    left = flow.group_losses(times)
-    heights = 1 - np.sqrt(np.minimum(left / left[0], 1.0))
-    bars = {"x": np.broadcast_to(state.x, heights.shape), "y": state.y * heights}
     progress(1.0)
-    limits = float(state.x.min() - 0.5), float(state.x.max() + 0.5)
+    halves = flow.transition_times(0.5)
     return Show(
         times,
         (
-            View(
-                "labels",
-                "Groups: label, and how much of it is learnt",
-                (Layer("dots", "learnt", "network", bars, moving=True),),
-                "group",
-                "y",
-                x_limits=limits,
-            ),
-            View(
-                "loss",
-                "The loss",
-                (
-                    Layer("marks", "half of a group is learnt", "theory", {"x": flow.transition_times(0.5)}),
-                    Layer("history", "loss", "network", {"x": times, "y": np.maximum(losses, 1e-16)}),
-                ),
-                "time t",
-                "½ mean (f − y)²",
-                y_scale="log",
-            ),
-            View(
-                "rate",
-                "Local rate μ(t) = −L'/L",
-                (
-                    Layer(
-                        "levels",
-                        "1/n and 1/√n",
-                        "theory",
-                        {"y": np.array([1 / len(labels), len(labels) ** -0.5])},
-                        names=("1/n", "1/√n"),
-                    ),
-                    Layer("history", "μ(t)", "network", {"x": times, "y": np.maximum(speeds, 1e-12)}),
-                ),
-                "time t",
-                "μ",
-                y_scale="log",
-            ),
+            _groups(state, flow.group_losses(times)),
+            _loss(times, losses, halves),
+            _rate(times, speeds, len(labels)),
         ),
         (
             f"{len(labels)} points in {groups} groups, one neuron for each.",
@@ -75,8 +39,36 @@ def run(state: State, progress: Progress) -> Show:
             f"1/n is {1 / len(labels):.3g}, 1/√n is {len(labels) ** -0.5:.3g}.",
         ),
         _code(state),
-        tuple((float(t), f"group {k + 1} is half learnt") for k, t in enumerate(flow.transition_times(0.5))),
+        tuple((float(t), f"group {k + 1} is half learnt") for k, t in enumerate(halves)),
     )
+
+
+def _groups(state: State, left: Floats) -> View:
+    """Return the labels (to be dragged) and how much of each is learnt."""
+    heights = state.y * (1 - np.sqrt(np.minimum(left / left[0], 1.0)))
+    dots = {"x": np.broadcast_to(state.x, heights.shape), "y": heights}
+    limits = float(state.x.min() - 0.5), float(state.x.max() + 0.5)
+    layer = Layer("dots", "learnt", "network", dots, moving=True)
+    return View(
+        "labels", "Groups: label, and how much of it is learnt", (layer,), "group", "y", x_limits=limits
+    )
+
+
+def _loss(times: Floats, losses: Floats, halves: Floats) -> View:
+    layers = (
+        Layer("marks", "half of a group is learnt", "theory", {"x": halves}),
+        Layer("history", "loss", "network", {"x": times, "y": np.maximum(losses, 1e-16)}),
+    )
+    return View("loss", "The loss", layers, "time t", "½ mean (f − y)²", y_scale="log")
+
+
+def _rate(times: Floats, speeds: Floats, size: int) -> View:
+    both = np.array([1 / size, size**-0.5])
+    layers = (
+        Layer("levels", "1/n and 1/√n", "theory", {"y": both}, names=("1/n", "1/√n")),
+        Layer("history", "μ(t)", "network", {"x": times, "y": np.maximum(speeds, 1e-12)}),
+    )
+    return View("rate", "Local rate μ(t) = −L'/L", layers, "time t", "μ", y_scale="log")
 
 
 def _speeds(flow: GroupFlow, times: Floats) -> Floats:

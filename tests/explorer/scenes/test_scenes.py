@@ -66,7 +66,7 @@ def test_a_message_carries_every_number() -> None:
 def test_the_code_of_a_run_makes_that_run(name: str) -> None:
     scene = SCENES[name]
     show = scene.run(scene.state(SMALL[name]), quiet)
-    header, arrays = unpacked(packed(show, {}))
+    _, arrays = unpacked(packed(show, {}))
     assert all(np.isfinite(array).all() for array in arrays)
     printed = io.StringIO()
     with redirect_stdout(printed):
