@@ -1,4 +1,4 @@
-"""Write the recorded runs of the explorer that the documentation shows: `.venv/bin/python docs/explorer.py`."""
+"""Write the recorded runs of the explorer for the documentation: `.venv/bin/python docs/explorer.py`."""
 
 from pathlib import Path
 
