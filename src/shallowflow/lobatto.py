@@ -27,7 +27,7 @@ def lobatto_weights(share: float | Floats, count: int) -> Floats:
     signs = (-1.0) ** np.arange(count)
     signs[[0, -1]] *= 0.5
     terms: Floats = signs / gaps
-    return terms / terms.sum(axis=-1, keepdims=True)
+    return np.asarray(terms / terms.sum(axis=-1, keepdims=True))
 
 
 @cache

@@ -216,6 +216,8 @@ class Recorder(Generic[N]):
         """Return the losses at the ends of the chosen steps of a piece."""
         if piece.losses is not None:
             return piece.losses[chosen]
+        if not chosen.size:
+            return np.empty(0)
         if chosen.tolist() == [1] and len(piece.times) == 2:
             return np.array([self._engine.loss()])
         path = self._engine.path(piece.times, piece.rows)

@@ -240,7 +240,7 @@ class Polynomials(RestLog[N_co]):
         steps = self._steps_at(times)
         shares = (times - self.times[steps]) / (self.times[steps + 1] - self.times[steps])
         weights = lobatto_weights(shares, self.values.shape[1])
-        return np.matmul(weights[:, None], self.values[steps])[:, 0]
+        return np.asarray(np.matmul(weights[:, None], self.values[steps])[:, 0])
 
     def recorded(self) -> Floats:
         """Return θ at the ends of the steps, (s + 1, P)."""

@@ -72,8 +72,9 @@ class KnotFlow:
         assert isinstance(network, KnotNetwork)
         self._kernel, self._meetings, self._template = flow, meetings, network
         self._kinds = _event_kinds(meetings)
-        self._order, *self._sorted = sort_data(task.dataset)
-        self._data = stage.summarize(*self._sorted)
+        self._order, x, y = sort_data(task.dataset)
+        self._sorted = x, y
+        self._data = stage.summarize(x, y)
         size = max(float(np.abs(network.knots).max()), float(np.abs(network.outer).max()))
         self._options = flow.Options(
             rates=(task.speed * task.epsilon * weight, task.speed * weight),
@@ -140,7 +141,8 @@ class KnotFlow:
         """Return the losses of networks, θ (k, 2m): knots, outer weights."""
         from shallowflow.kernels.knots.sweeps import loss
 
-        return [loss(theta.reshape(2, -1), *self._sorted, self._weight) for theta in thetas]
+        x, y = self._sorted
+        return [loss(theta.reshape(2, -1), x, y, self._weight) for theta in thetas]
 
     def network(self) -> KnotNetwork:
         """Return the present network."""
