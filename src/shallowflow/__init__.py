@@ -5,8 +5,7 @@ Every name is imported on first use: `import shallowflow` itself loads next to n
 
 from typing import TYPE_CHECKING
 
-from shallowflow.lazy import attach
-from shallowflow.moved import install
+from shallowflow.lazy import attach, install
 
 __all__ = [
     "Additive",
@@ -94,7 +93,7 @@ _NAMES = {
     "gradient_flow": "shallowflow.dynamics.flow",
     "hitting_times": "shallowflow.dynamics.two_timescale",
     "jumps": "shallowflow.readings.jumps",
-    "least_squares_outer": "shallowflow.dynamics.outer_weights",
+    "least_squares_outer": "shallowflow.dynamics.alternating",
     "phases": "shallowflow.readings.phases",
     "population_flow": "shallowflow.dynamics.population",
     "reproduce": "shallowflow.experiments",
@@ -121,14 +120,13 @@ if TYPE_CHECKING:
     from shallowflow.certificates import certify, certify_all
     from shallowflow.data import Additive, Dataset, PiecewiseAffine, PiecewiseConstant
     from shallowflow.dynamics.adam import adam
-    from shallowflow.dynamics.alternating import alternating_least_squares
+    from shallowflow.dynamics.alternating import alternating_least_squares, least_squares_outer
     from shallowflow.dynamics.anls import active_neuron_least_squares
     from shallowflow.dynamics.clock.outcome import Event, Outcome
     from shallowflow.dynamics.clock.problem import Record
     from shallowflow.dynamics.clock.trajectory import Trajectory
     from shallowflow.dynamics.descent import gradient_descent
     from shallowflow.dynamics.flow import gradient_flow
-    from shallowflow.dynamics.outer_weights import least_squares_outer
     from shallowflow.dynamics.population import population_flow
     from shallowflow.dynamics.saddle_to_saddle import SaddleToSaddle, saddle_to_saddle
     from shallowflow.dynamics.stochastic import stochastic_descent
