@@ -1,7 +1,7 @@
 """Latency and frame times of the explorer in a real browser: median and 95 % (wall time, milliseconds).
 
-A change is a new seed typed into its field; it ends when the answer to that very request has been drawn. Frame
-times are those of `requestAnimationFrame` while a run plays.
+A change is a new seed typed into its field; it ends when the answer to that very request has been drawn.
+Frame times are those of `requestAnimationFrame` while a run plays.
 """
 
 from __future__ import annotations
