@@ -20,15 +20,14 @@ from shallowflow.data.generators import CURVES
 from shallowflow.dynamics.alternating import alternating_least_squares
 from shallowflow.dynamics.clock.record import Record
 from shallowflow.dynamics.flow import gradient_flow
-from shallowflow.experiments.claim import Claim, Interval
+from shallowflow.experiments.claim import Claim
 from shallowflow.experiments.experiment import Experiment, Findings, Progress, Values, scales
 from shallowflow.experiments.figure import Figure, Panel, Series
-from shallowflow.experiments.plateau.staircase import STEP
+from shallowflow.experiments.plateau.training import LOSS, STEP, knots, plateaus_left, share_claim, undecided
 from shallowflow.landscape.geometry.blocks import blocks
 from shallowflow.landscape.plateau.causes import frozen_losses, loss_parts
 from shallowflow.landscape.plateau.levels import exit_of
-from shallowflow.models import KnotNetwork, SquareLoss, initialize
-from shallowflow.readings.plateaus import plateaus
+from shallowflow.models import KnotNetwork, initialize
 from shallowflow.readings.stages import Stage, stages
 
 TARGETS: dict[str, tuple[Callable[[Floats], Floats], int, int]] = {
@@ -44,7 +43,6 @@ MOST = 0.9
 """A plateau belongs to what makes up this share of its loss in its middle."""
 LONG = 100_000
 """Iterations of LS/GD after which a run without a plateau counts against the claim."""
-LOSS = SquareLoss()
 
 
 @dataclass(frozen=True)
@@ -98,10 +96,8 @@ def plateaus_of(
     dataset = dataset_of(target)
     losses = np.array([LOSS.value(one(dataset.inputs), dataset.targets) for one in networks])
     zero, found = LOSS.value(np.zeros(dataset.size), dataset.targets), []
-    for start, end in plateaus(times, losses):
+    for start, end in plateaus_left(times, losses):
         i, j = np.searchsorted(times, [start, end])
-        if i == 0:
-            continue
         if passages is None:
             borders = [blocks(one, dataset).borders for one in networks[i : j + 1]]
             passed = sum(int(np.abs(then - now).sum()) for now, then in pairwise(borders))
@@ -119,7 +115,7 @@ def _flow_plateaus(target: str, seed: int, parameters: Values) -> list[PlateauSe
         initialize.he_knots(TARGETS[target][1], seed=seed), dataset_of(target), until=parameters["until"]
     )
     times = np.geomspace(STEP, parameters["until"], parameters["points"])
-    networks = [_knots(run(float(time))) for time in times]
+    networks = [knots(run(float(time))) for time in times]
     passages = np.array([event.time for event in run.events if event.kind in ("on", "off")])
     return plateaus_of(target, times, networks, passages)
 
@@ -133,13 +129,8 @@ def _hybrid_plateaus(target: str, seed: int, parameters: Values) -> list[Plateau
         steps=parameters["hybrid_steps"],
         record=Record.geometric(parameters["points"]),
     )
-    networks = [_knots(run(float(time))) for time in run.times[1:]]
+    networks = [knots(run(float(time))) for time in run.times[1:]]
     return plateaus_of(target, run.times[1:], networks, None)
-
-
-def _knots(network: object) -> KnotNetwork:
-    assert isinstance(network, KnotNetwork)
-    return network
 
 
 def exits_of(found: Sequence[Stage]) -> Exits:
@@ -193,22 +184,23 @@ def cause_claims(
     late = [one for one in flows if one.pattern >= MOST]
     joined = [one for found in hybrids for one in found]
     return (
-        _share(
+        share_claim(
             "A plateau is a time of constant activation pattern (§1): no knot passes a data point",
             "plateaus are constant patterns",
             [one.passed == 0 for one in flows],
             0.5,
-            f"the median plateau sees {np.median([one.passed for one in flows] or [0]):.0f} passages",
+            reason=f"the median plateau sees {np.median([one.passed for one in flows] or [0]):.0f} passages",
         ),
-        _share(
+        share_claim(
             f"On a plateau the loss is near the level of its pattern (Theorem 3.1): Q₀ ≥ {MOST:g} L",
             "the loss converges to Q₀",
             [one.pattern >= MOST for one in flows],
             0.5,
-            f"of the other plateaus most are slow outer weights: L − LSQ ≥ {MOST:g} L on {len(early)} of "
+            reason=f"of the other plateaus most are slow outer weights: L − LSQ ≥ {MOST:g} L on "
+            f"{len(early)} of "
             f"{len(flows)}",
         ),
-        _share(
+        share_claim(
             f"Plateaus are of two kinds: pattern, or conditioning of the outer weights (one of them ≥ "
             f"{MOST:g} L)",
             "–",
@@ -216,7 +208,7 @@ def cause_claims(
             0.9,
             ours=True,
         ),
-        _share(
+        share_claim(
             "Where the outer weights are slow, frozen knots have the same plateau (loss at its end "
             "within 10 %)",
             "–",
@@ -224,7 +216,7 @@ def cause_claims(
             0.9,
             ours=True,
         ),
-        _share(
+        share_claim(
             "Plateaus of constant pattern come late: their loss is lower than on every plateau of slow "
             "weights",
             "–",
@@ -233,31 +225,31 @@ def cause_claims(
             ours=True,
         ),
         _hybrid_claim([len(found) > 0 for found in hybrids], iterations),
-        _share(
+        share_claim(
             f"… for the same reason: Q₀ ≥ {MOST:g} L on the plateaus of LS/GD",
             "constant patterns",
             [one.pattern >= MOST for one in joined],
             0.5,
-            "with the outer weights solved for, what is left of L over Q₀ is the places of the knots",
+            reason="with the outer weights solved for, what is left of L over Q₀ is the places of the knots",
         ),
         *_exit_claims(exits),
     )
 
 
 def _hybrid_claim(outcomes: Sequence[bool], iterations: int) -> Claim:
-    claim = _share(
+    claim = share_claim(
         f"Even LS/GD exhibits plateaus (§1): runs of {iterations:,} iterations with one that is left again",
         "LS/GD still exhibits the plateau phenomenon",
         outcomes,
         0.5,
-        f"a run may sit on a plateau that it would leave later than {iterations:,} iterations",
+        reason=f"a run may sit on a plateau that it would leave later than {iterations:,} iterations",
     )
     short = iterations < LONG and claim.holds is False
-    return Claim(**{**vars(claim), "holds": None}) if short else claim
+    return undecided(claim, claim.reason) if short else claim
 
 
 def _exit_claims(exits: Exits) -> tuple[Claim, ...]:
-    undecided = Claim(
+    tested = Claim(
         "Where Theorem 3.2's condition is met at the end of a stage, the next level is lower",
         "Q₀(t_{s+1}) < Q₀(t_s)",
         f"met at 0 of {exits.covered} ends of stages",
@@ -266,58 +258,33 @@ def _exit_claims(exits: Exits) -> tuple[Claim, ...]:
         "if the level rises at one end where the condition is met",
     )
     if exits.met:
-        undecided = Claim(
-            undecided.statement,
-            undecided.published,
+        tested = Claim(
+            tested.statement,
+            tested.published,
             f"lower at {exits.right} of {exits.met} ends where it is met",
             exits.right == exits.met,
-            fails_if=undecided.fails_if,
+            fails_if=tested.fails_if,
         )
     outcomes = [True] * exits.falls + [False] * (exits.ends - exits.falls)
     decided = [True] * exits.met + [False] * (exits.covered - exits.met)
     return (
-        _share(
+        share_claim(
             "The levels Q₀ decrease from stage to stage: the loss is a decreasing staircase (§3.1)",
             "Q₀(t_{s+1}) < Q₀(t_s)",
             outcomes,
             0.95,
-            "a knot that passes a data point leaves its block with another line, which may fit worse",
+            reason="a knot that passes a data point leaves its block with another line, which may fit worse",
         ),
-        undecided,
-        _share(
+        tested,
+        share_claim(
             "Theorem 3.2's condition is met at some ends of stages (at least 1 %)",
             "–",
             decided,
             0.01,
-            "a stage of descent is left long before its loss has fallen as the theorem needs",
+            reason="a stage of descent is left long before its loss has fallen as the theorem needs",
             ours=True,
         ),
     )
-
-
-def _share(
-    statement: str,
-    published: str,
-    outcomes: Sequence[bool],
-    least: float,
-    reason: str = "",
-    *,
-    ours: bool = False,
-) -> Claim:
-    """Return the claim that at least so large a share of cases has a property; open without cases."""
-    if not outcomes:
-        words = f"if the share is below {least:g}"
-        return Claim(statement, published, "no case seen", None, "nothing to judge by", words, ours)
-    found = Interval.of_share(sum(outcomes), len(outcomes))
-    claim = Claim.that(
-        statement,
-        published,
-        found,
-        least=least,
-        words=f"{sum(outcomes)} of {len(outcomes)}, share {{}}",
-        ours=ours,
-    )
-    return claim if claim.holds else Claim(**{**vars(claim), "reason": reason})
 
 
 def _split_panel(flows: Sequence[PlateauSeen], hybrids: Sequence[PlateauSeen]) -> Panel:

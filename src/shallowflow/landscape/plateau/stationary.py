@@ -22,13 +22,13 @@ from numpy.typing import ArrayLike
 from shallowflow.arrays import Floats, Ints, frozen, increasing, numbers, same_length, vector
 from shallowflow.data.dataset import Dataset
 from shallowflow.errors import InvalidInputError
-from shallowflow.landscape.geometry.activity import resting_ends
 from shallowflow.landscape.geometry.blocks import (
     Blocks,
     blocks,
     blocks_of,
     check_line,
     check_univariate,
+    seen_from,
     sort_data,
 )
 from shallowflow.landscape.plateau.levels import reduced_rate_matrix
@@ -86,7 +86,8 @@ def stationarity(network: KnotNetwork, dataset: Dataset) -> Stationarity:
     check_univariate(network, dataset)
     busy = network.outer != 0
     knots = network.knots[busy]
-    found = blocks_of(knots, network.outer[busy], sort_data(dataset), resting_ends(knots)[1])
+    data = sort_data(dataset)
+    found = blocks_of(knots, network.outer[busy], data, seen_from(knots, data.inputs))
     above = np.arange(len(found.counts)) > 0
     sums, moments, sizes = _pulls(network.knots, found)
     idle = ~busy & (sizes > 0)
@@ -105,7 +106,7 @@ def _pulls(knots: Floats, found: Blocks) -> tuple[Floats, Floats, Ints]:
     −c times the first and the second are the gradient of ½Σ in (b, c).
     """
     x = found.inputs
-    first = np.searchsorted(x, resting_ends(knots)[1], side="right")
+    first = np.searchsorted(x, seen_from(knots, x), side="right")
     sums = np.append(np.cumsum(found.residuals[::-1])[::-1], 0.0)
     moments = np.append(np.cumsum((found.residuals * (x - x[-1]))[::-1])[::-1], 0.0)
     return sums[first], moments[first] + (x[-1] - knots) * sums[first], len(x) - first
