@@ -24,8 +24,9 @@ from numpy.typing import ArrayLike
 from shallowflow.arrays import Floats, numbers, positive
 from shallowflow.data.dataset import Dataset, checked_dataset
 from shallowflow.errors import InvalidInputError
+from shallowflow.landscape.geometry.activity import activity
 from shallowflow.landscape.geometry.pattern_level import pattern_level
-from shallowflow.models.loss import SquareLoss
+from shallowflow.models.loss import Loss, SquareLoss
 from shallowflow.models.networks import KnotNetwork, ReLUNetwork
 
 
@@ -129,3 +130,40 @@ def frozen_losses(
     return np.asarray(
         0.5 * weight * (residual @ residual + np.sum((factors * free.coordinates) ** 2, axis=1))
     )
+
+
+@dataclass(frozen=True)
+class Passage:
+    """`neuron` meets data point `point` after `time`, if it moves on as it does now (∞, −1, −1: none)."""
+
+    time: float
+    neuron: int
+    point: int
+
+
+def next_passage(network: KnotNetwork | ReLUNetwork, dataset: Dataset, loss: Loss | None = None) -> Passage:
+    """Return which neuron of the flow meets which data point next, from gaps and present velocities.
+
+    A first guess of when the stage of [plateau] Thm 3.1 ends: the least −z_jk/ż_jk over the pairs that
+    approach each other, z_jk = ⟨w_j, x_k⟩ (x_k − b_j for knots).
+
+    Examples
+    --------
+    >>> next_passage(KnotNetwork([0.5], [1.0]), Dataset([[0.0], [1.0], [2.0]], [0.0, 2.0, 4.0]))
+    Passage(time=0.375, neuron=0, point=0)
+    """
+    square = SquareLoss() if loss is None else loss
+    inputs = checked_dataset(dataset).inputs
+    pulls = network.pullback(inputs, -square.slopes(network.predict(inputs), dataset.targets))
+    if isinstance(network, KnotNetwork):
+        speeds = np.broadcast_to(-pulls["knots"][:, None], (network.width, dataset.size))
+    else:
+        speeds = pulls["inner"] @ inputs.T
+    z, living = network.preactivations(inputs), activity(network, inputs)
+    meeting = (living * speeds < 0) & np.any(living > 0, axis=1)[:, None]
+    times = np.full(z.shape, np.inf)
+    np.divide(-z, speeds, out=times, where=meeting)
+    if not meeting.any():
+        return Passage(np.inf, -1, -1)
+    neuron, point = np.unravel_index(int(np.argmin(times)), times.shape)
+    return Passage(float(times[neuron, point]), int(neuron), int(point))

@@ -112,6 +112,33 @@ def _pulls(knots: Floats, found: Blocks) -> tuple[Floats, Floats, Ints]:
     return sums[first], moments[first] + (x[-1] - knots) * sums[first], len(x) - first
 
 
+def macroscopic_data(network: KnotNetwork, dataset: Dataset) -> Dataset:
+    """Return a smaller data set with the averages of (3.4): at most two points for each block U_l, l ≥ 1.
+
+    One point (μ_l, ȳ_l) where all inputs are equal, else two on the block's regression line, as far from μ_l
+    on either side as both sides have data. Equilibria with this pattern are the same ([plateau] §3.2, after
+    Lemma 3.4).
+
+    Examples
+    --------
+    >>> data = Dataset([[0.0], [1.0], [2.0], [3.0]], [9.0, 1.0, 3.0, 2.0])
+    >>> macroscopic_data(KnotNetwork([0.5], [1.0]), data).targets
+    array([1.5, 2.5])
+    """
+    found = blocks(network, dataset)
+    points = list[tuple[float, float]]()
+    for block in np.flatnonzero(found.counts[1:]) + 1:
+        x = found.inputs[found.borders[block] : found.borders[block + 1]]
+        mean, height = float(found.means[block]), float(found.target_means[block])
+        reach = min(mean - float(x[0]), float(x[-1]) - mean) if found.s_xx[block] > 0 else 0.0
+        for side in (-1.0, 1.0) if reach > 0 else (0.0,):
+            points.append((mean + side * reach, height + side * reach * float(found.slopes[block])))
+    if not points:
+        raise InvalidInputError("network: no data point activates a neuron: there are no averages")
+    table = np.array(points)
+    return Dataset(table[:, :1], table[:, 1], name=f"averages of {dataset.name}" if dataset.name else "")
+
+
 @dataclass(frozen=True, eq=False)
 class RegressionLines:
     """Thm 3.5: on each block the neuron's line c_l (x − b_l) beside the line fitted to what is left to it.
