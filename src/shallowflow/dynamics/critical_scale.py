@@ -13,7 +13,7 @@ import numpy as np
 
 from shallowflow.arrays import Seed, count, one_of, positive
 from shallowflow.data.dataset import Dataset, checked_dataset
-from shallowflow.dynamics.clock.record import Record
+from shallowflow.dynamics.clock.problem import Record
 from shallowflow.dynamics.flow import gradient_flow
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.early_alignment.spurious import least_squares

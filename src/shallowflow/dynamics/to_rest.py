@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shallowflow.arrays import count, positive
 from shallowflow.data.dataset import Dataset
-from shallowflow.dynamics.clock.record import Record
+from shallowflow.dynamics.clock.problem import Record
 from shallowflow.dynamics.descent import gradient_descent
 from shallowflow.landscape.plateau.stationary import Stationarity, stationarity
 from shallowflow.models.loss import SquareLoss

@@ -18,7 +18,7 @@ from shallowflow.arrays import Floats
 from shallowflow.data import Dataset
 from shallowflow.data.generators import CURVES
 from shallowflow.dynamics.alternating import alternating_least_squares
-from shallowflow.dynamics.clock.record import Record
+from shallowflow.dynamics.clock.problem import Record
 from shallowflow.dynamics.flow import gradient_flow
 from shallowflow.experiments.claim import Claim
 from shallowflow.experiments.experiment import Experiment, Findings, Progress, Values, scales

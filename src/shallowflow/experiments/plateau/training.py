@@ -10,7 +10,7 @@ import numpy as np
 from shallowflow.arrays import Floats
 from shallowflow.data import Dataset
 from shallowflow.dynamics.anls import active_neuron_least_squares
-from shallowflow.dynamics.clock.record import Record
+from shallowflow.dynamics.clock.problem import Record
 from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.dynamics.descent import gradient_descent
 from shallowflow.dynamics.flow import gradient_flow

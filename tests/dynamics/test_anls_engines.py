@@ -10,8 +10,8 @@ import pytest
 import shallowflow as sf
 from shallowflow.arrays import Floats
 from shallowflow.data.dataset import Dataset
+from shallowflow.dynamics.anls import LossesOfCandidates, Moves, WindowedANLS, choose
 from shallowflow.dynamics.clock.problem import Task
-from shallowflow.dynamics.engines.anls import LossesOfCandidates, Moves, WindowedANLS, choose
 from shallowflow.kernels.fitting.anls import CONVERGED
 from shallowflow.landscape.plateau.moves import MARGIN, Candidate, best_loss, moved
 from shallowflow.models import KnotNetwork
