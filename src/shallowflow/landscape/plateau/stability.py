@@ -66,4 +66,4 @@ def stability(
     values = np.linalg.eigvalsh(-square.weight(dataset.size) * hessian)[::-1]
     zero = positive(tolerance, "tolerance") * float(np.max(np.abs(values), initial=0.0))
     growing, decaying = int(np.sum(values > zero)), int(np.sum(values < -zero))
-    return Stability(values.copy(), growing, 2 * n - growing - decaying, decaying)
+    return Stability(values.astype(np.float64), growing, 2 * n - growing - decaying, decaying)
