@@ -102,8 +102,9 @@ def _malformed(rng: random.Random) -> str:
         return json.dumps({**request, "n": rng.choice(odd[:10])})
     if kind == 2:
         return json.dumps({**request, "scene": rng.choice(odd)})
-    name, value = rng.choice(["width", "points", "odd", "scale"]), rng.choice([None, "x", {}, True, 1e300])
-    return json.dumps({**request, "state": {name: value}})
+    wrong: list[Any] = [None, "x", {}, True, 1e300]
+    name = rng.choice(["width", "points", "odd", "scale"])
+    return json.dumps({**request, "state": {name: rng.choice(wrong)}})
 
 
 def test_only_so_many_pages_at_once(explorer: Explorer) -> None:
