@@ -39,6 +39,7 @@ __all__ = [
     "alternating_least_squares",
     "certificates",
     "certify",
+    "certify_all",
     "data",
     "estimators",
     "experiments",
@@ -91,6 +92,7 @@ _NAMES = {
     "adam": "shallowflow.dynamics.adam",
     "alternating_least_squares": "shallowflow.dynamics.alternating",
     "certify": "shallowflow.certificates",
+    "certify_all": "shallowflow.certificates",
     "gradient_descent": "shallowflow.dynamics.descent",
     "gradient_flow": "shallowflow.dynamics.flow",
     "hitting_times": "shallowflow.dynamics.two_timescale",
@@ -120,7 +122,7 @@ _MODULES = {
 
 if TYPE_CHECKING:
     from shallowflow import certificates, data, estimators, experiments, landscape, studies
-    from shallowflow.certificates import certify
+    from shallowflow.certificates import certify, certify_all
     from shallowflow.data import Additive, Dataset, PiecewiseAffine, PiecewiseConstant
     from shallowflow.dynamics.adam import adam
     from shallowflow.dynamics.alternating import alternating_least_squares
