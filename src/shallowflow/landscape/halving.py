@@ -45,8 +45,8 @@ def points_left(size: int, width: int, delta: float = 0.05) -> tuple[Ints, Ints]
     jumps = np.arange(1, width + 1)
     choices = gammaln(width + 1) - gammaln(jumps + 1) - gammaln(width - jumps + 1)
     tail = np.exp(np.log(probability(delta, "delta") / (2 * width)) - choices)
-    high = _fewest(size, 0.5**jumps, tail)
-    low = size - _fewest(size, 1.0 - 0.5**jumps, tail)
+    share: Floats = np.exp2(-jumps.astype(np.float64))
+    high, low = _fewest(size, share, tail), size - _fewest(size, 1.0 - share, tail)
     return np.append(size, low), np.append(size, high)
 
 
@@ -65,7 +65,8 @@ def _fewest(size: int, share: Floats, tail: Floats) -> Ints:
 def norm_bound(targets: ArrayLike, width: int, delta: float = 0.05) -> float:
     """Return a bound on ‖θ_∞‖² of Algorithm 1 that holds with probability 1 − δ, [incremental] Theorem 3.
 
-    targets (n,): of both signs or one; width: neurons of both signs together. Of the order max|y|·√n.
+    targets (n,): of both signs or one; width: neurons of both signs together. Of the order max|y|·√n, and
+    never above 2 Σ|y|, which one neuron per point would have.
 
     Examples
     --------
@@ -79,7 +80,7 @@ def norm_bound(targets: ArrayLike, width: int, delta: float = 0.05) -> float:
     sizes = [int(np.sum(sign * y > 0)) for sign in (1, -1)]
     signs = [size for size in sizes if size]
     sums = (_largest_sum(size, width, delta / len(signs)) for size in signs)
-    return float(2.0 * np.abs(y).max() * sum(sums))
+    return float(2.0 * min(np.abs(y).max() * sum(sums), np.abs(y).sum()))
 
 
 def _largest_sum(size: int, width: int, delta: float) -> float:

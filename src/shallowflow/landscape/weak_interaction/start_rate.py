@@ -1,7 +1,7 @@
 """The curvature μ before anything has moved: [weak_interaction] Lemma 4, corrected, and footnote 1.
 
-With output factor 1/m and speed m, residuals R = Y − (1/m) Σ_j h_j, h_j = a_j ⟨w_j, X⟩₊, and M_j the matrix of
-R ↦ ⟨w_j, X P_j R⟩² + a_j² ‖X P_j R‖² (P_j: the samples on which neuron j is active),
+With output factor 1/m, speed m, residuals R = Y − (1/m) Σ_j h_j, h_j = a_j ⟨w_j, X⟩₊, and M_j the matrix of
+the form R ↦ ⟨w_j, X P_j R⟩² + a_j² ‖X P_j R‖² (P_j: the samples on which neuron j is active),
 
     (n/2) μ(0) = (1/m) Σ_j Rᵀ M_j R / ‖R‖² .
 
