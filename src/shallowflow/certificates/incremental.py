@@ -137,6 +137,17 @@ def distance_off_jumps(trajectory: Trajectory, limit: SaddleToSaddle, margin: fl
     return worst
 
 
+def decay_exponent(limit: SaddleToSaddle, margin: float) -> float:
+    """Return p in distance_off_jumps ~ α^p, ours: min(gap, margin·γ) over the jumps, γ the jumping neuron's.
+
+    At a margin from its jump the neuron on its way up has the size α^(margin·γ); the next one that shares a
+    point with it moves the saddle by α^gap.
+    """
+    process = limit.process
+    rates = process.rates[np.arange(len(process.neurons)), process.neurons]
+    return float(min(np.min(process.gaps, initial=np.inf), margin * np.min(rates, initial=np.inf)))
+
+
 def acceleration(network: Network) -> float:
     """Return ln(1/α) > 0 of a network at the start, α its largest |a_j|: time is accelerated by it."""
     if isinstance(network, LogScaledNetwork):
