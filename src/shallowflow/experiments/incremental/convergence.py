@@ -65,7 +65,9 @@ def run_theorem2(parameters: Values, progress: Progress) -> Findings:
         times = jump_times(jumps(flow, dataset), limit) / network.acceleration
         errors = [float(np.nanmax(np.abs(times - expected))) for expected in (limit.jump_times, predicted)]
         rows.append((*errors, distance_off_jumps(flow, limit, margin), float(np.sum(np.isnan(times)))))
-    found = Distances(scales, *np.array(rows).T, exponent=decay_exponent(limit, margin))
+    late, corrected, distances, missing = np.array(rows).T
+    exponent = decay_exponent(limit, margin)
+    found = Distances(scales, late, corrected, distances, missing, exponent)
     return Findings((_theorem2_figure(found, parameters),), theorem2_claims(found))
 
 

@@ -268,9 +268,10 @@ def _lemma4_figure(found: FirstRates) -> Figure:
 def run_lemma3(parameters: Values, progress: Progress) -> Findings:
     """Draw Gaussian inputs in several dimensions: where does Assumption 2 begin to hold?"""
     found, sizes = dict[int, Threshold | None](), parameters["sizes"]
+    low, high = parameters["per_square"]
     for i, size in enumerate(sizes):
         progress(i / len(sizes), f"n = {size}")
-        dimensions = np.unique(np.rint(size**2 * np.geomspace(*parameters["per_square"], 9)).astype(int))
+        dimensions = np.unique(np.rint(size**2 * np.geomspace(low, high, 9)).astype(int))
         places = np.repeat(np.log(dimensions), parameters["draws"])
         rng = np.random.default_rng(parameters["seed"] + size)
         fails = [_fails(size, int(d), rng) for d in dimensions for _ in range(parameters["draws"])]
@@ -295,7 +296,10 @@ def _fails(size: int, dimension: int, rng: np.random.Generator) -> float:
 
 def _in_dimensions(fit: Threshold | None) -> Threshold | None:
     """Return a threshold of ln d as one of d."""
-    return None if fit is None else Threshold(*np.exp([fit.middle, fit.low, fit.high]).tolist(), fit.width)
+    if fit is None:
+        return None
+    middle, low, high = np.exp([fit.middle, fit.low, fit.high]).tolist()
+    return Threshold(middle, low, high, fit.width)
 
 
 def _lemma3_panel(found: Mapping[int, Threshold], known: Mapping[int, int]) -> Panel:
