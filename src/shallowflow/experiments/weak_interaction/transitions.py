@@ -85,6 +85,7 @@ def step_claims(found: Steps) -> tuple[Claim, ...]:
             "two steps of the loss curve",
             f"{last} steps at {large}, {first} at {small}",
             last == 2 and first == 1,
+            "the window of a transition shrinks like 1/ln n only",
             fails_if=f"unless there are two steps at {large} and one at {small}",
         ),
         Claim.that(
