@@ -24,6 +24,7 @@ __all__ = [
     "Outcome",
     "PiecewiseAffine",
     "PiecewiseConstant",
+    "PredictedJumps",
     "ReLUNetwork",
     "Record",
     "SaddleToSaddle",
@@ -50,6 +51,7 @@ __all__ = [
     "least_squares_outer",
     "phases",
     "population_flow",
+    "predict_jumps",
     "reproduce",
     "saddle_to_saddle",
     "stages",
@@ -75,6 +77,7 @@ _NAMES = {
     "Outcome": "shallowflow.dynamics.clock.outcome",
     "PiecewiseAffine": "shallowflow.data",
     "PiecewiseConstant": "shallowflow.data",
+    "PredictedJumps": "shallowflow.dynamics.jump_prediction",
     "ReLUNetwork": "shallowflow.models",
     "Record": "shallowflow.dynamics.clock.problem",
     "SaddleToSaddle": "shallowflow.dynamics.saddle_to_saddle",
@@ -96,6 +99,7 @@ _NAMES = {
     "least_squares_outer": "shallowflow.dynamics.alternating",
     "phases": "shallowflow.readings.phases",
     "population_flow": "shallowflow.dynamics.population",
+    "predict_jumps": "shallowflow.dynamics.jump_prediction",
     "reproduce": "shallowflow.experiments",
     "saddle_to_saddle": "shallowflow.dynamics.saddle_to_saddle",
     "stages": "shallowflow.readings.stages",
@@ -127,6 +131,7 @@ if TYPE_CHECKING:
     from shallowflow.dynamics.clock.trajectory import Trajectory
     from shallowflow.dynamics.descent import gradient_descent
     from shallowflow.dynamics.flow import gradient_flow
+    from shallowflow.dynamics.jump_prediction import PredictedJumps, predict_jumps
     from shallowflow.dynamics.population import population_flow
     from shallowflow.dynamics.saddle_to_saddle import SaddleToSaddle, saddle_to_saddle
     from shallowflow.dynamics.stochastic import stochastic_descent
