@@ -41,6 +41,13 @@ def assumed_points(points: tuple[tuple[float, float], ...] = ASSUMED) -> Dataset
     return Dataset(table[:, :1], table[:, 1], name="Assumption 3").with_bias()
 
 
+def random_assumed(seed: int, eta: float = 0.05) -> Dataset:
+    """Return random data of Assumption 3: three points whose η is at most the one given."""
+    u = np.random.default_rng(seed).uniform(0.0, 1.0, 9) * eta
+    inputs = [[u[0] - 1, 1 + u[1]], [2 * u[2] - eta, 1 + 2 * u[3] - eta], [1 - u[4], 1 + u[5]]]
+    return Dataset(inputs, [1 + u[6], max(u[7], 1e-6), 1 + u[8]], name="Assumption 3")
+
+
 def run_fig1(parameters: Values, progress: Progress) -> Findings:
     """Show the three data sets and check what the paper says of them."""
     assumed, used = assumed_points(parameters["assumed"]), three_points()
