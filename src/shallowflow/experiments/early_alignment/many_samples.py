@@ -35,7 +35,7 @@ MOSTLY, NEARLY_ALL = 0.5, 0.9
 
 @dataclass(frozen=True)
 class Limit:
-    """Where training on a sample ends: neurons, kinks among the data, loss, that of the best fit of so many kinks."""
+    """Where training on a sample ends: neurons, kinks, loss; the loss of the best fit of so many kinks."""
 
     neurons: int
     kinks: int
@@ -52,7 +52,7 @@ def kinks(found: MergedNeurons, dataset: Dataset) -> int:
 
 
 def best_with(count: int, dataset: Dataset) -> float:
-    """Return the loss (½·mean) of the best continuous fit known with so many kinks, and any line on the left."""
+    """Return the loss (½·mean) of the best fit known with so many kinks, and any line on the left."""
     x, y = dataset.inputs[:, :1], dataset.targets
     if count == 0:
         line = np.polynomial.Polynomial.fit(x[:, 0], y, 1)
@@ -74,7 +74,7 @@ def limit_on(seed: int, parameters: Values) -> Limit:
 
 
 def run_limits(parameters: Values, progress: Progress) -> Findings:
-    """Follow the flow on many of Stewart's samples, and set its end beside the best fit with as many kinks."""
+    """Follow the flow on many of Stewart's samples; set its end beside the best fit with as many kinks."""
     found = list[Limit]()
     for seed in range(parameters["samples"]):
         progress(seed / parameters["samples"], f"sample {seed}")
@@ -232,7 +232,8 @@ def scale_claims(rows: Sequence[Scale]) -> tuple[Claim, ...]:
             least=-0.1,
             most=0.1,
             words=f"p = {{}} over {len(slopes)} data sets",
-            reason="λ is √Σa_j² up to the initialisation's own factor",
+            reason="Theorem 2 needs a positive bound for all widths, not this: λ_c may level off beyond "
+            "these widths",
         ),
         Claim.that(
             "Theorem 1's λ* lies below λ_c",
@@ -255,10 +256,11 @@ LIMITS = Experiment(
     "§5, App. B.2",
     scales(
         {"size": 40, "init_scale": 1e-3, "until": 2_000.0},
-        quick={"samples": 30, "width": 300},
+        quick={"samples": 36, "width": 300},
         paper={"samples": 100, "width": 2_000, "until": 4_000.0},
     ),
     run_limits,
+    cost={"quick": 33},
 )
 CRITICAL_SCALE = Experiment(
     "early_alignment/critical_scale",
@@ -270,4 +272,5 @@ CRITICAL_SCALE = Experiment(
         paper={"etas": (0.01, 0.02, 0.05, 0.1, 0.15), "widths": (20, 100, 500, 2_000), "samples": 12},
     ),
     run_critical_scale,
+    cost={"quick": 35},
 )

@@ -244,4 +244,5 @@ PHASES = Experiment(
         paper={"datasets": 60, "width": 1_000},
     ),
     run_phases,
+    cost={"quick": 10},
 )
