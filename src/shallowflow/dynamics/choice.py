@@ -380,15 +380,14 @@ def _exact(rows: list[Choice], task: Any) -> list[Choice]:
 
 def _warn_of_revival(row: Choice, task: Any) -> None:
     """Warn of an engine in whose coordinates rounding may revive what is frozen."""
-    if row.verb != _D or row.name in ("decoupled", "scaled") or not relu(task) or task.network.slope != 0:
+    if row.verb != _D or row.name in ("decoupled", "scaled") or not (relu(task) or _log_scaled(task)):
         return
-    if 0 < float(np.abs(task.network.inner).max()) < TINY_START and _orthogonal(task):
-        warnings.warn(
-            f"engine {row.name!r}: the inputs are orthogonal and the start is tiny; rounding may revive "
-            "coordinates that never move. engine='decoupled' keeps them.",
-            RuntimeWarning,
-            stacklevel=4,
-        )
+    network, keeps = task.network, "decoupled" if relu(task) else "scaled"
+    size = np.abs(network.inner).max() if relu(task) else np.exp(max(network.log_norms.max(), -700.0))
+    if network.slope == 0 and 0 < size < TINY_START and orthogonal(task.dataset.inputs):
+        words = f"engine {row.name!r}: the inputs are orthogonal and the start is tiny; rounding may revive "
+        words += f"coordinates that never move. engine={keeps!r} keeps them."
+        warnings.warn(words, RuntimeWarning, stacklevel=4)
 
 
 def _got(task: Any) -> str:
