@@ -212,8 +212,14 @@ def prop_4(
     if epsilon is None or trajectory is None:
         return Certificate("two_timescale/prop-4", hypotheses, (Promise(statement),))
     bound, observed = _tightest(networks, target, known, distance, epsilon)
-    promise = Promise.that(statement, observed, "<=", bound)
-    return Certificate("two_timescale/prop-4", hypotheses, (promise,))
+    return Certificate(
+        "two_timescale/prop-4",
+        hypotheses,
+        (
+            Promise.that(statement, observed, "<=", bound),
+            _late(networks, target, known, distance, epsilon),
+        ),
+    )
 
 
 def theorem_1(
@@ -309,6 +315,28 @@ def _time_in_domain(trajectory: Trajectory | None, until: float) -> tuple[float 
     return stayed, True if stayed >= until * (1 - 1e-12) else None
 
 
+def _late(
+    networks: list[tuple[float, StepNetwork]],
+    target: PiecewiseConstant,
+    known: StepClass,
+    distance: float,
+    epsilon: float,
+) -> Promise:
+    """Return Prop. 4 after the fast phase: the exponential is below the term in ε, twice of which is left."""
+    size = networks[0][1].width + 1
+    floor = 2.0**17 * known.bound**3 * size**3 / distance**2 * epsilon
+    start = 16.0 / distance * np.log(max(3.0 * known.bound * np.sqrt(size) / floor, 1.0))
+    late = [_off(network, target) for time, network in networks if time >= start]
+    statement = f"after the fast phase, t ≥ {start:.4g}, ‖a − a*‖ is at most"
+    return Promise.that(statement, max(late) if late else None, "<=", 2.0 * floor)
+
+
+def _off(network: StepNetwork, target: PiecewiseConstant) -> float:
+    """Return ‖a − a*(u)‖."""
+    best = best_outer(network, target)
+    return float(np.linalg.norm(np.append(network.outer - best.outer, network.offset - best.offset)))
+
+
 def _tightest(
     networks: list[tuple[float, StepNetwork]],
     target: PiecewiseConstant,
@@ -321,10 +349,8 @@ def _tightest(
     floor = 2.0**17 * known.bound**3 * size**3 / distance**2 * epsilon
     worst = (np.inf, 0.0)
     for time, network in networks:
-        best = best_outer(network, target)
-        off = np.append(network.outer - best.outer, float(network.offset) - float(best.offset))
         bound = 3.0 * known.bound * np.sqrt(size) * np.exp(-distance / 16.0 * time) + floor
-        observed = float(np.linalg.norm(off))
+        observed = _off(network, target)
         if observed * worst[0] >= worst[1] * bound or worst[0] == np.inf:
             worst = (float(bound), observed)
     return worst

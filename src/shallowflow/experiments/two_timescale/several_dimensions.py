@@ -124,8 +124,8 @@ def fig9_claims(space: str, reading: str, of: Repeats, case: Values) -> list[Cla
     """Judge the distances of both regimes, and whether jumps are covered."""
     slow, fast = (np.array([r["distance"] for r in of[e]]) for e in (SLOW, FAST))
     whole = {e: len(of[e]) - _count(of[e], "missed") for e in (SLOW, FAST)}
-    finite = np.isfinite(slow) & np.isfinite(fast)
-    ratios = (fast / slow)[finite] if finite.any() else np.array([np.nan])
+    # A run that overflowed is infinitely far away; where both did, neither is nearer.
+    ratios = np.array([f / s if np.isfinite(s) else 1.0 for s, f in zip(slow, fast, strict=True)])
     claims = [
         Claim.that(
             f"{space}: the distance is much smaller at ε = 0.01 than at ε = 1",
@@ -191,13 +191,8 @@ _SMALL_CASES = (
         "dimension": 10,
         "reading": "authors",
         "batch": 1000,
+        "repeats": 1,
         "unlike": "a batch of 1,000 instead of 10,000 overfits: another experiment, not a cheaper one",
-    },
-    {
-        "dimension": 2,
-        "reading": "printed",
-        "batch": 200,
-        "unlike": "500 steps on batches of 200 are another experiment",
     },
 )
 
