@@ -5,8 +5,7 @@ Every name is imported on first use: `import shallowflow` itself loads next to n
 
 from typing import TYPE_CHECKING
 
-from shallowflow.lazy import attach
-from shallowflow.moved import install
+from shallowflow.lazy import attach, install
 
 __all__ = [
     "Additive",
@@ -25,6 +24,7 @@ __all__ = [
     "Outcome",
     "PiecewiseAffine",
     "PiecewiseConstant",
+    "PredictedJumps",
     "ReLUNetwork",
     "Record",
     "SaddleToSaddle",
@@ -51,6 +51,7 @@ __all__ = [
     "least_squares_outer",
     "phases",
     "population_flow",
+    "predict_jumps",
     "reproduce",
     "saddle_to_saddle",
     "stages",
@@ -76,6 +77,7 @@ _NAMES = {
     "Outcome": "shallowflow.dynamics.clock.outcome",
     "PiecewiseAffine": "shallowflow.data",
     "PiecewiseConstant": "shallowflow.data",
+    "PredictedJumps": "shallowflow.dynamics.jump_prediction",
     "ReLUNetwork": "shallowflow.models",
     "Record": "shallowflow.dynamics.clock.problem",
     "SaddleToSaddle": "shallowflow.dynamics.saddle_to_saddle",
@@ -94,9 +96,10 @@ _NAMES = {
     "gradient_flow": "shallowflow.dynamics.flow",
     "hitting_times": "shallowflow.dynamics.two_timescale",
     "jumps": "shallowflow.readings.jumps",
-    "least_squares_outer": "shallowflow.dynamics.outer_weights",
+    "least_squares_outer": "shallowflow.dynamics.alternating",
     "phases": "shallowflow.readings.phases",
     "population_flow": "shallowflow.dynamics.population",
+    "predict_jumps": "shallowflow.dynamics.jump_prediction",
     "reproduce": "shallowflow.experiments",
     "saddle_to_saddle": "shallowflow.dynamics.saddle_to_saddle",
     "stages": "shallowflow.readings.stages",
@@ -121,14 +124,14 @@ if TYPE_CHECKING:
     from shallowflow.certificates import certify, certify_all
     from shallowflow.data import Additive, Dataset, PiecewiseAffine, PiecewiseConstant
     from shallowflow.dynamics.adam import adam
-    from shallowflow.dynamics.alternating import alternating_least_squares
+    from shallowflow.dynamics.alternating import alternating_least_squares, least_squares_outer
     from shallowflow.dynamics.anls import active_neuron_least_squares
     from shallowflow.dynamics.clock.outcome import Event, Outcome
     from shallowflow.dynamics.clock.problem import Record
     from shallowflow.dynamics.clock.trajectory import Trajectory
     from shallowflow.dynamics.descent import gradient_descent
     from shallowflow.dynamics.flow import gradient_flow
-    from shallowflow.dynamics.outer_weights import least_squares_outer
+    from shallowflow.dynamics.jump_prediction import PredictedJumps, predict_jumps
     from shallowflow.dynamics.population import population_flow
     from shallowflow.dynamics.saddle_to_saddle import SaddleToSaddle, saddle_to_saddle
     from shallowflow.dynamics.stochastic import stochastic_descent

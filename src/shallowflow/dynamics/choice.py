@@ -28,6 +28,7 @@ from shallowflow.arrays import one_of
 from shallowflow.data.targets import PiecewiseConstant
 from shallowflow.dynamics.clock.problem import SampledTask, Task
 from shallowflow.dynamics.clock.protocol import Engine
+from shallowflow.dynamics.engines.logs import LEAPS_NEED, can_leap, leaps_cost
 from shallowflow.dynamics.engines.sweeps import SpannedDescent
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.geometry.orthonormal import ORTHONORMAL, orthogonal, orthonormality
@@ -300,8 +301,7 @@ ENGINES = (
            "knots.flow", 10.0),
     Choice(_F, "smooth", "engines.smooth_flow:sample_flow", "a network of steps", _of_steps,
            _dense_flow_cost),
-    Choice(_F, "leaps", "engines.logs:LogFlow", f"a LogScaledNetwork, {_SQUARE} and orthonormal inputs",
-           _log_scaled, _knot_flow_cost, "orthogonal.flow", 12.0),
+    Choice(_F, "leaps", "engines.logs:LogFlow", LEAPS_NEED, can_leap, leaps_cost, "orthogonal.flow", 12.0),
     Choice(_S, "dense", "engines.stepping:SampledDescent", "box_slope=False",
            lambda task: not task.sampling.box, _sampled_cost),
     Choice(_S, "plain", "engines.steps:PlainSteps", _COMPILED_SGD, _one_step_at_a_time,
@@ -349,7 +349,7 @@ def chosen_engine(verb: str, name: str, task: Any, precision: str = "double") ->
 
 def _cheapest(rows: list[Choice], task: Any) -> partial[Engine[Any]]:
     """Return what makes the engine with the least expected time, maybe in the span of few inputs."""
-    fitting = _exact([row for row in rows if row.fits(task)])
+    fitting = _exact([row for row in rows if row.fits(task)], task)
     if not fitting:
         raise InvalidInputError(f"engine: none of {', '.join(row.name for row in rows)} fits, {_got(task)}")
     best = min(fitting, key=lambda row: row.total(task))
@@ -368,13 +368,14 @@ def _cheapest(rows: list[Choice], task: Any) -> partial[Engine[Any]]:
     return partial(best.engine(), task)
 
 
-def _exact(rows: list[Choice]) -> list[Choice]:
+def _exact(rows: list[Choice], task: Any) -> list[Choice]:
     """Return those in whose coordinates what is frozen stays frozen, if there are such; else all.
 
     On orthogonal inputs a coordinate ⟨w_j, x_k⟩ ≤ 0 never moves ([incremental] Assumption 2). In the
     coordinates of the data that is so to the last bit; in w, rounding of the others would revive it.
     """
-    return [row for row in rows if row.name in ("decoupled", "scaled")] or rows
+    exact = ("decoupled", "scaled", "leaps")
+    return [row for row in rows if row.name in exact and row.cost(task) < inf] or rows
 
 
 def _warn_of_revival(row: Choice, task: Any) -> None:

@@ -34,7 +34,7 @@ _NAMES = {
     "early_alignment": "fig1 fig2 fig3 theorem1 nature width",
     "incremental": "fig1 fig3 fig4 fig5 fig6 theorem2 near_orthogonal",
     "weak_interaction": "fig1 fig2 fig3 fig4 fig5 prop3 lemma5",
-    "plateau": "fig1 fig2 fig3 fig4 fig5 fig6 fig7 fig8 fig9 fig10",
+    "plateau": "fig1 fig2 fig3 fig4 fig5 fig6 fig7 fig8 fig9 fig10 causes",
 }
 """The experiments of each paper, as its package lists them."""
 
