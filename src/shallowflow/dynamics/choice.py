@@ -273,6 +273,7 @@ def _sampled_cost(task: SampledTask) -> float:
 _RELU, _SQUARE, _PLANE = "a ReLUNetwork", "the square loss", "a ReLUNetwork on inputs of dimension 2"
 _LOSSES = "the square or logistic loss"
 _D, _F, _S, _A = "gradient_descent", "gradient_flow", "stochastic_descent", "adam"
+_B = "stochastic_descent on data"
 _COMPILED_SGD = "a StepNetwork, a piecewise constant target and the square loss"
 
 ENGINES = (
@@ -310,6 +311,9 @@ ENGINES = (
            _sgd_cost(10.0, 0.17), "steps.plateaus", 5.0),
     Choice(_S, "hats", "engines.steps:HatSteps", f"{_COMPILED_SGD}, batch 1", _in_cells,
            _sgd_cost(30.0, 0.01), "steps.hats", 9.0),
+    Choice(_B, "dense", "engines.batches:BatchDescent", "nothing", lambda _: True, _cost("dense")),
+    Choice(_B, "lanes", "engines.batches:LanesBatches", f"{_RELU} and {_LOSSES}", relu, _cost("lanes"),
+           "dense.batches", 2.5),
     Choice(_A, "dense", "adam:DenseAdam", "nothing", lambda _: True, _cost("dense")),
     Choice(_A, "sweep", "adam:SweepAdam", f"a KnotNetwork and {_SQUARE}", _knots, _cost("blocks"),
            "knots.sweeps", 4.0),
@@ -353,12 +357,8 @@ def _cheapest(rows: list[Choice], task: Any) -> partial[Engine[Any]]:
     if not fitting:
         raise InvalidInputError(f"engine: none of {', '.join(row.name for row in rows)} fits, {_got(task)}")
     best = min(fitting, key=lambda row: row.total(task))
-    if (
-        best.verb == _D
-        and relu(task)
-        and best.name != "decoupled"
-        and task.dataset.size <= task.dataset.dimension
-    ):
+    few = best.verb == _D and task.dataset.size <= task.dataset.dimension
+    if few and relu(task) and best.name != "decoupled":
         spanned = replace(task, in_span=True)
         inside = [row for row in rows if row.name in IN_SPAN and row.fits(spanned)]
         other = min(inside, key=lambda row: row.total(spanned))
