@@ -13,6 +13,7 @@ __all__ = [
     "AdditiveStepNetwork",
     "CubicStep",
     "Dataset",
+    "Diagnosis",
     "Event",
     "FileFormatError",
     "InvalidInputError",
@@ -32,6 +33,7 @@ __all__ = [
     "SquareLoss",
     "StepNetwork",
     "StoreError",
+    "Story",
     "Trajectory",
     "active_neuron_least_squares",
     "adam",
@@ -39,6 +41,8 @@ __all__ = [
     "certificates",
     "certify",
     "data",
+    "diagnose",
+    "escape",
     "estimators",
     "experiments",
     "gradient_descent",
@@ -48,12 +52,14 @@ __all__ = [
     "jumps",
     "landscape",
     "least_squares_outer",
+    "merge_duplicates",
     "phases",
     "population_flow",
     "reproduce",
     "saddle_to_saddle",
     "stages",
     "stochastic_descent",
+    "story",
     "studies",
     "two_timescale_limit",
 ]
@@ -63,6 +69,7 @@ _NAMES = {
     "AdditiveStepNetwork": "shallowflow.models",
     "CubicStep": "shallowflow.models",
     "Dataset": "shallowflow.data",
+    "Diagnosis": "shallowflow.readings.diagnosis",
     "Event": "shallowflow.dynamics.clock.outcome",
     "FileFormatError": "shallowflow.errors",
     "InvalidInputError": "shallowflow.errors",
@@ -82,23 +89,28 @@ _NAMES = {
     "SquareLoss": "shallowflow.models",
     "StepNetwork": "shallowflow.models",
     "StoreError": "shallowflow.errors",
+    "Story": "shallowflow.readings.story",
     "Trajectory": "shallowflow.dynamics.clock.trajectory",
     "__version__": "shallowflow.version",
     "active_neuron_least_squares": "shallowflow.dynamics.anls",
     "adam": "shallowflow.dynamics.adam",
     "alternating_least_squares": "shallowflow.dynamics.alternating",
     "certify": "shallowflow.certificates",
+    "diagnose": "shallowflow.readings.diagnosis",
+    "escape": "shallowflow.dynamics.escape",
     "gradient_descent": "shallowflow.dynamics.descent",
     "gradient_flow": "shallowflow.dynamics.flow",
     "hitting_times": "shallowflow.dynamics.two_timescale",
     "jumps": "shallowflow.readings.jumps",
     "least_squares_outer": "shallowflow.dynamics.outer_weights",
+    "merge_duplicates": "shallowflow.landscape.geometry.census",
     "phases": "shallowflow.readings.phases",
     "population_flow": "shallowflow.dynamics.population",
     "reproduce": "shallowflow.experiments",
     "saddle_to_saddle": "shallowflow.dynamics.saddle_to_saddle",
     "stages": "shallowflow.readings.stages",
     "stochastic_descent": "shallowflow.dynamics.stochastic",
+    "story": "shallowflow.readings.story",
     "two_timescale_limit": "shallowflow.dynamics.two_timescale",
 }
 """Public names, and the modules they come from."""
@@ -125,6 +137,7 @@ if TYPE_CHECKING:
     from shallowflow.dynamics.clock.record import Record
     from shallowflow.dynamics.clock.trajectory import Trajectory
     from shallowflow.dynamics.descent import gradient_descent
+    from shallowflow.dynamics.escape import escape
     from shallowflow.dynamics.flow import gradient_flow
     from shallowflow.dynamics.outer_weights import least_squares_outer
     from shallowflow.dynamics.population import population_flow
@@ -133,6 +146,7 @@ if TYPE_CHECKING:
     from shallowflow.dynamics.two_timescale import hitting_times, two_timescale_limit
     from shallowflow.errors import FileFormatError, InvalidInputError, ShallowflowError, StoreError
     from shallowflow.experiments import reproduce
+    from shallowflow.landscape.geometry.census import merge_duplicates
     from shallowflow.models import (
         AdditiveStepNetwork,
         CubicStep,
@@ -146,9 +160,11 @@ if TYPE_CHECKING:
         StepNetwork,
         initialize,
     )
+    from shallowflow.readings.diagnosis import Diagnosis, diagnose
     from shallowflow.readings.jumps import Jumps, jumps
     from shallowflow.readings.phases import phases
     from shallowflow.readings.stages import stages
+    from shallowflow.readings.story import Story, story
     from shallowflow.version import __version__ as __version__
 else:
     __getattr__, __dir__ = attach(__name__, _NAMES, _MODULES)
