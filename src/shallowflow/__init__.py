@@ -83,7 +83,7 @@ _NAMES = {
     "PiecewiseAffine": "shallowflow.data",
     "PiecewiseConstant": "shallowflow.data",
     "ReLUNetwork": "shallowflow.models",
-    "Record": "shallowflow.dynamics.clock.record",
+    "Record": "shallowflow.dynamics.clock.problem",
     "SaddleToSaddle": "shallowflow.dynamics.saddle_to_saddle",
     "ShallowflowError": "shallowflow.errors",
     "SquareLoss": "shallowflow.models",
@@ -134,7 +134,7 @@ if TYPE_CHECKING:
     from shallowflow.dynamics.alternating import alternating_least_squares
     from shallowflow.dynamics.anls import active_neuron_least_squares
     from shallowflow.dynamics.clock.outcome import Event, Outcome
-    from shallowflow.dynamics.clock.record import Record
+    from shallowflow.dynamics.clock.problem import Record
     from shallowflow.dynamics.clock.trajectory import Trajectory
     from shallowflow.dynamics.descent import gradient_descent
     from shallowflow.dynamics.escape import escape

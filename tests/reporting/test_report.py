@@ -107,7 +107,7 @@ def test_counts_and_verdicts_are_words() -> None:
             picture=one_picture,
         )
     )
-    assert "2 of 3 claims hold" in read.text
+    assert "2 of 3 claims hold, 1 fails" in read.text
     assert read.text.count("✓ holds") == 2
     assert read.text.count("✗ fails") == 1
     assert "too few neurons" in read.text
@@ -217,6 +217,7 @@ def test_the_numbers_are_those_of_the_reproduction(tmp_path: Path) -> None:
             "reason": "why",
             "fails_if": "",
             "ours": False,
+            "setting": "",
         }
     ]
     (series,) = told["figures"][0]["panels"][0]["series"]

@@ -117,8 +117,8 @@ def _recalled(experiments: Sequence[Experiment], scale: str, store: Store) -> li
 
 def _print_results(done: Sequence[Reproduction], kept: int, page: str) -> None:
     """Print the claims of every experiment, what went wrong, and where the report is."""
-    from shallowflow.reporting.summary import count_claims
-    from shallowflow.reporting.terminal import claims_table, output
+    from shallowflow.reporting.summary import by_paper, claims_text
+    from shallowflow.reporting.terminal import claims_table, output, papers_table
 
     for reproduction in done:
         if not reproduction.error:
@@ -128,8 +128,9 @@ def _print_results(done: Sequence[Reproduction], kept: int, page: str) -> None:
             click.echo(f"{reproduction.experiment.name}: {reproduction.error.splitlines()[0]}", err=True)
     if kept:
         click.echo(f"{kept} of {len(done)} experiments were finished before; --fresh runs them again")
-    held, total = count_claims(done)
-    click.echo(f"{held} of {total} claims hold")
+    if len(by_paper(done)) > 1:
+        output().print(papers_table(done))
+    click.echo(claims_text(done))
     click.echo(page)
 
 

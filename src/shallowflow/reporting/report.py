@@ -17,12 +17,12 @@ from typing import Any
 from shallowflow.arrays import shown
 from shallowflow.errors import InvalidInputError
 from shallowflow.experiments.claim import Claim
-from shallowflow.experiments.experiment import PAPERS, Reproduction
+from shallowflow.experiments.experiment import Reproduction
 from shallowflow.experiments.figure import Animation, Figure
 from shallowflow.files import probe, write_atomically
 from shallowflow.reporting.figures.animation import ENDINGS, write_animation
 from shallowflow.reporting.figures.renderer import FORMATS, render, render_all
-from shallowflow.reporting.summary import count_claims, summary, versions
+from shallowflow.reporting.summary import by_paper, claims_text, counts, summary, versions
 from shallowflow.reporting.typeset import for_html, seconds_text
 
 SETTINGS = (
@@ -104,7 +104,7 @@ def report_page(
     (without it animations are not linked); every text is escaped.
     """
     style = files("shallowflow.reporting").joinpath("page.css").read_text(encoding="utf-8")
-    papers = _by_paper(reproductions)
+    papers = by_paper(reproductions)
     body = "".join(_paper(paper, of_paper, picture, film) for paper, of_paper in papers.items())
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -141,26 +141,18 @@ def _value(value: Any, seed: bool = False) -> str:
     return shown(value)
 
 
-def _by_paper(reproductions: Sequence[Reproduction]) -> dict[str, list[Reproduction]]:
-    """Return reproductions by paper: the five papers in their usual order, then others."""
-    words = dict.fromkeys((*PAPERS, *(reproduction.experiment.paper for reproduction in reproductions)))
-    groups = {word: [r for r in reproductions if r.experiment.paper == word] for word in words}
-    return {word: group for word, group in groups.items() if group}
-
-
 def _heading(paper: str) -> str:
     return escape(paper.replace("_", " ").capitalize())
 
 
 def _header(reproductions: Sequence[Reproduction], title: str) -> str:
-    held, total = count_claims(reproductions)
     number = "1 experiment" if len(reproductions) == 1 else f"{len(reproductions)} experiments"
     made = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     spent = seconds_text(sum(reproduction.seconds for reproduction in reproductions))
     used = " · ".join(f"{escape(name)} {escape(version)}" for name, version in versions().items())
     return (
         f"<header>\n<h1>{escape(title)}</h1>\n"
-        f'<p class="score"><strong>{held} of {total}</strong> claims hold</p>\n'
+        f'<p class="score">{claims_text(reproductions)}</p>\n'
         f'<p class="fine">{made} · {number}, {spent} of computing<br>{used}</p>\n'
         f'<p class="fine">{SETTINGS}</p>\n</header>\n'
     )
@@ -186,8 +178,8 @@ def _contents(papers: Mapping[str, Sequence[Reproduction]]) -> str:
 def _score(reproduction: Reproduction) -> str:
     if reproduction.error:
         return '<span class="no">✗ error</span>'
-    held, total = count_claims([reproduction])
-    return f"{held} of {total}" if total else "–"
+    found = counts([reproduction])["claims"]
+    return f"{found['hold']} of {found['total']}" if found["total"] else "–"
 
 
 def _anchor(reproduction: Reproduction) -> str:
@@ -241,8 +233,8 @@ def _claims(claims: Sequence[Claim]) -> str:
         return '<p class="fine">This experiment makes no claims.</p>\n'
     reasons = any(claim.reason for claim in claims)
     rows = "".join(
-        f"<tr><td>{for_html(claim.statement)}</td><td>{for_html(claim.published)}</td>"
-        f"<td>{for_html(claim.measured)}</td><td>{_verdict(claim)}</td>"
+        f"<tr><td>{'ours: ' * claim.ours}{for_html(claim.statement)}</td><td>{for_html(claim.published)}</td>"
+        f"<td>{for_html(claim.measured)}{_fails_if(claim)}</td><td>{_verdict(claim)}</td>"
         + (f"<td>{for_html(claim.reason)}</td></tr>\n" if reasons else "</tr>\n")
         for claim in claims
     )
@@ -251,6 +243,10 @@ def _claims(claims: Sequence[Claim]) -> str:
         '<table class="claims">\n<thead><tr><th>Claim</th><th>Published</th><th>Measured</th>'
         f"<th>Holds</th>{last}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table>\n"
     )
+
+
+def _fails_if(claim: Claim) -> str:
+    return f'<br><span class="fine">fails {for_html(claim.fails_if)}</span>' if claim.fails_if else ""
 
 
 def _verdict(claim: Claim) -> str:
