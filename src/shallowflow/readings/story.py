@@ -28,7 +28,7 @@ from shallowflow.readings.diagnosis import AT_THE_FLOOR, Diagnosis, diagnose
 SCHEMA = "shallowflow/story/1"
 SMALL = 0.05
 """Outputs below this share of the targets (rms) are small: the network is still at its start."""
-MOMENTS = 40
+MOMENTS = 30
 WORK = 2e8
 """Operations that the floors over time may take, roughly."""
 PAPERS = {

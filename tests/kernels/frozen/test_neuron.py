@@ -1,4 +1,4 @@
-"""Neurons under frozen forces: against small explicit steps, closed forms and a bounded least-squares solver."""
+"""Neurons under frozen forces: against explicit steps, closed forms and a bounded least-squares solver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The exit clock and the destinations of small networks: against the flow and against all extremal vectors."""
+"""The exit clock and the destinations of small networks: against the flow and against all extremal
+vectors."""
 
 from __future__ import annotations
 
@@ -90,9 +91,7 @@ def test_destinations_are_extremal_vectors(seed: int) -> None:
     arrived = np.isfinite(found.arrivals) & (found.of >= 0)
     moved.advance(float(found.arrivals[arrived].max()) + 1e-9)
     cosines = [
-        moved.directions[j]
-        @ found.vectors[found.of[j]].direction
-        / np.linalg.norm(moved.directions[j])
+        moved.directions[j] @ found.vectors[found.of[j]].direction / np.linalg.norm(moved.directions[j])
         for j in np.flatnonzero(arrived)
     ]
     assert np.min(cosines) > 0.99 - 1e-9

@@ -29,6 +29,9 @@ from shallowflow.models.loss import SquareLoss
 RANK = 1e-10
 """Columns of length 1 whose new part is smaller than this are dependent."""
 
+EXTRA = 10
+"""Columns beyond n that random sums need."""
+
 
 @dataclass(frozen=True)
 class Floor:
@@ -94,24 +97,29 @@ def feature_floor(neurons: Neurons, targets: Floats, weight: float, which: Bools
     """Return the least loss if only the outer weights of the chosen neurons (m,) move and the others are
     gone."""
     chosen = np.ones(len(neurons.outer), np.bool_) if which is None else which
-    return _level(neurons.features[:, chosen], targets, weight)
+    return level_of(neurons.features[:, chosen], targets, weight)
 
 
 def pattern_floor(neurons: Neurons, targets: Floats, weight: float, which: Bools | None = None) -> Floor:
     """Return the least loss of the chosen neurons (m,) alone while their pattern stands."""
-    return _level(pattern_span(neurons, which), targets, weight)
+    return level_of(pattern_span(neurons, which), targets, weight)
 
 
-def pattern_span(neurons: Neurons, which: Bools | None = None) -> Floats:
-    """Return vectors (n, k) that span V: d or fewer for each pattern among the chosen neurons."""
+def pattern_span(neurons: Neurons, which: Bools | None = None, held: Bools | None = None) -> Floats:
+    """Return vectors (n, k) that span V: d or fewer for each pattern among the chosen neurons.
+
+    held: (m, n) the pairs at whose points a neuron is held, by default all that rest.
+    """
     chosen = np.ones(len(neurons.outer), np.bool_) if which is None else which
     inputs, filled = neurons.inputs, neurons.filled
+    fixed = (neurons.signs == 0) & filled if held is None else held & filled
     parts = [np.empty((len(inputs), 0))]
-    for pattern in np.unique(neurons.signs[chosen], axis=0):
-        held = inputs[(pattern == 0) & filled]
+    rows = np.column_stack([neurons.signs[chosen], fixed[chosen]])
+    for row in np.unique(rows, axis=0):
+        pattern, on = np.split(row, 2)
         gates = np.where(pattern > 0, 1.0, np.where(pattern < 0, neurons.slope, 0.0))
         if gates.any():
-            parts.append(gates[:, None] * (inputs @ free_directions(held)))
+            parts.append(gates[:, None] * (inputs @ free_directions(inputs[on > 0])))
     return np.hstack(parts)
 
 
@@ -125,13 +133,17 @@ def free_directions(held: Floats) -> Floats:
     return np.asarray(rows[rank:].T)
 
 
-def _level(columns: Floats, targets: Floats, weight: float) -> Floor:
-    """Return the square distance of the targets to the span of columns (n, k), halved and weighted."""
+def level_of(columns: Floats, targets: Floats, weight: float) -> Floor:
+    """Return ½·weight times the square distance of the targets (n,) to the span of columns (n, k)."""
     from scipy.linalg import qr
 
     lengths = np.linalg.norm(columns, axis=0)
     columns = columns[:, lengths > 0] / lengths[lengths > 0]
     left, rank = targets, 0
+    if columns.shape[1] > 2 * len(targets):
+        # Random sums of the columns, some more than n of them, span the same space and cost less to factor.
+        mixed = np.random.default_rng(0).standard_normal((columns.shape[1], len(targets) + EXTRA))
+        columns = columns @ mixed
     if columns.shape[1]:
         basis, corner, _ = qr(columns, mode="economic", pivoting=True, check_finite=False)
         rank = int(np.sum(np.abs(np.diagonal(corner)) > RANK))
