@@ -23,6 +23,7 @@ BENCHMARKS = (
     "regret",
     "walks",
     "readings",
+    "explorer",
 )
 
 

@@ -102,10 +102,12 @@ def later(number: int = 100) -> None:
         quiet = quietest(losses, speeds)
         if quiet is None:
             continue
+        true = crossing(times[quiet:], losses[quiet:], 0.98 * losses[quiet]) - times[quiet]
+        if not np.isfinite(true):
+            continue
         plateaus += 1
         state = run(float(times[quiet]))
         assert isinstance(state, sf.ReLUNetwork)
-        true = crossing(times[quiet:], losses[quiet:], 0.98 * losses[quiet]) - times[quiet]
         asleep = census(state, data).dormant
         found = next_exit(state, data, fall=0.02, most=60_000)
         frozen = exit_time(state, data, fall=0.02, dormant=asleep) if asleep.any() else None

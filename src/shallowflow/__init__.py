@@ -5,8 +5,7 @@ Every name is imported on first use: `import shallowflow` itself loads next to n
 
 from typing import TYPE_CHECKING
 
-from shallowflow.lazy import attach
-from shallowflow.moved import install
+from shallowflow.lazy import attach, install
 
 __all__ = [
     "Additive",
@@ -26,6 +25,7 @@ __all__ = [
     "Outcome",
     "PiecewiseAffine",
     "PiecewiseConstant",
+    "PredictedJumps",
     "ReLUNetwork",
     "Record",
     "SaddleToSaddle",
@@ -40,6 +40,7 @@ __all__ = [
     "alternating_least_squares",
     "certificates",
     "certify",
+    "certify_all",
     "data",
     "diagnose",
     "escape",
@@ -55,6 +56,7 @@ __all__ = [
     "merge_duplicates",
     "phases",
     "population_flow",
+    "predict_jumps",
     "reproduce",
     "saddle_to_saddle",
     "stages",
@@ -82,6 +84,7 @@ _NAMES = {
     "Outcome": "shallowflow.dynamics.clock.outcome",
     "PiecewiseAffine": "shallowflow.data",
     "PiecewiseConstant": "shallowflow.data",
+    "PredictedJumps": "shallowflow.dynamics.jump_prediction",
     "ReLUNetwork": "shallowflow.models",
     "Record": "shallowflow.dynamics.clock.problem",
     "SaddleToSaddle": "shallowflow.dynamics.saddle_to_saddle",
@@ -96,16 +99,18 @@ _NAMES = {
     "adam": "shallowflow.dynamics.adam",
     "alternating_least_squares": "shallowflow.dynamics.alternating",
     "certify": "shallowflow.certificates",
+    "certify_all": "shallowflow.certificates",
     "diagnose": "shallowflow.readings.diagnosis",
     "escape": "shallowflow.dynamics.escape",
     "gradient_descent": "shallowflow.dynamics.descent",
     "gradient_flow": "shallowflow.dynamics.flow",
     "hitting_times": "shallowflow.dynamics.two_timescale",
     "jumps": "shallowflow.readings.jumps",
-    "least_squares_outer": "shallowflow.dynamics.outer_weights",
+    "least_squares_outer": "shallowflow.dynamics.alternating",
     "merge_duplicates": "shallowflow.landscape.geometry.census",
     "phases": "shallowflow.readings.phases",
     "population_flow": "shallowflow.dynamics.population",
+    "predict_jumps": "shallowflow.dynamics.jump_prediction",
     "reproduce": "shallowflow.experiments",
     "saddle_to_saddle": "shallowflow.dynamics.saddle_to_saddle",
     "stages": "shallowflow.readings.stages",
@@ -128,10 +133,10 @@ _MODULES = {
 
 if TYPE_CHECKING:
     from shallowflow import certificates, data, estimators, experiments, landscape, studies
-    from shallowflow.certificates import certify
+    from shallowflow.certificates import certify, certify_all
     from shallowflow.data import Additive, Dataset, PiecewiseAffine, PiecewiseConstant
     from shallowflow.dynamics.adam import adam
-    from shallowflow.dynamics.alternating import alternating_least_squares
+    from shallowflow.dynamics.alternating import alternating_least_squares, least_squares_outer
     from shallowflow.dynamics.anls import active_neuron_least_squares
     from shallowflow.dynamics.clock.outcome import Event, Outcome
     from shallowflow.dynamics.clock.problem import Record
@@ -139,7 +144,7 @@ if TYPE_CHECKING:
     from shallowflow.dynamics.descent import gradient_descent
     from shallowflow.dynamics.escape import escape
     from shallowflow.dynamics.flow import gradient_flow
-    from shallowflow.dynamics.outer_weights import least_squares_outer
+    from shallowflow.dynamics.jump_prediction import PredictedJumps, predict_jumps
     from shallowflow.dynamics.population import population_flow
     from shallowflow.dynamics.saddle_to_saddle import SaddleToSaddle, saddle_to_saddle
     from shallowflow.dynamics.stochastic import stochastic_descent

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from shallowflow.data.dataset import Dataset
+from shallowflow.models.loss import Loss
 
 RELATIONS = {"<": operator.lt, "<=": operator.le, ">=": operator.ge, ">": operator.gt}
 
@@ -71,7 +72,8 @@ class Certificate:
     """What a theorem says about given data, network and (maybe) trajectory.
 
     theorem: its name in `CERTIFICATES`. Promises are listed whether or not the hypotheses hold: a promise
-    may be kept by luck, but only `holds` makes it the theorem's.
+    may be kept by luck, but only `holds` makes it the theorem's. reason: why the theorem is about something
+    else altogether ("" if it is not); then there are neither hypotheses nor promises.
 
     Examples
     --------
@@ -87,11 +89,12 @@ class Certificate:
     theorem: str
     hypotheses: tuple[Hypothesis, ...]
     promises: tuple[Promise, ...]
+    reason: str = ""
 
     @property
     def holds(self) -> bool:
         """Whether every hypothesis is known to hold."""
-        return all(hypothesis.holds is True for hypothesis in self.hypotheses)
+        return not self.reason and all(hypothesis.holds is True for hypothesis in self.hypotheses)
 
     @property
     def kept(self) -> bool | None:
@@ -99,7 +102,7 @@ class Certificate:
         outcomes = [promise.kept for promise in self.promises]
         if False in outcomes:
             return False
-        return None if None in outcomes else True
+        return None if None in outcomes or self.reason else True
 
     def __str__(self) -> str:
         lines = [f"{self.theorem}: {self._verdict()}"]
@@ -109,6 +112,8 @@ class Certificate:
         return "\n".join(lines)
 
     def _verdict(self) -> str:
+        if self.reason:
+            return f"does not apply because {self.reason}."
         if self.holds:
             return "applies."
         if any(hypothesis.holds is False for hypothesis in self.hypotheses):
@@ -138,7 +143,9 @@ class Question:
     """A data set, and the planned initialisation of a network on it.
 
     Every paper builds the start of its own kind from width, init_scale and seed; `init` is the user's choice
-    of initialisation where there is one. progress: called with the share done during a long search.
+    of initialisation where there is one. own_start: whether a paper whose networks start otherwise may keep
+    its own initialisation (False: init and init_scale were asked for). loss: ½·mean of squares by default;
+    slope: of the leaky ReLU. progress: called with the share done during a long search.
     """
 
     dataset: Dataset
@@ -147,6 +154,9 @@ class Question:
     seed: int = 0
     init: str = "balanced"
     progress: Callable[[float], None] | None = None
+    loss: Loss | None = None
+    slope: float = 0.0
+    own_start: bool = True
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from shallowflow.errors import InvalidInputError, did_you_mean
 from shallowflow.experiments import DEMO, EXPERIMENTS, Experiment, Reproduction
 from shallowflow.experiments.batch import recall, reproduce_here, reproduce_together, study_of, unfinished
 from shallowflow.studies import Cluster, Executor, Processes, Store
-from shallowflow.studies.cluster import LOCAL
+from shallowflow.studies.executors import LOCAL
 
 INTERRUPTED = 130
 
@@ -63,7 +63,7 @@ def reproduce(
     if jobs is not None and dask not in (None, LOCAL):
         raise InvalidInputError(f"--jobs: has no meaning with a Dask scheduler elsewhere, got {jobs}")
     executor: Executor = Processes(jobs) if dask is None else Cluster(dask, jobs)
-    from shallowflow.reporting.report import prepare_directory, write_report
+    from shallowflow.reporting.report import prepare_directory
     from shallowflow.reporting.summary import summary
 
     prepare_directory(out, "--out")
@@ -77,11 +77,11 @@ def reproduce(
             _run(missing, scale, store, executor, alone=jobs == 1 and dask is None)
         except KeyboardInterrupt:
             done = _recalled(experiments, scale, store)
-            kept = f"; {write_report(done, out)} has what was finished" if done else ""
+            kept = f"; {_report(done, out)} has what was finished" if done else ""
             click.echo(f"interrupted: {len(done)} of {len(experiments)} experiments finished{kept}", err=True)
             ctx.exit(INTERRUPTED)
         done = _recalled(experiments, scale, store)
-    page = write_report(done, out)
+    page = _report(done, out)
     failed = [one for one in done if one.error]
     result = {**summary(done), "report": str(page)}
     if as_json:
@@ -113,6 +113,15 @@ def _run(missing: Sequence[Experiment], scale: str, store: Store, executor: Exec
 def _recalled(experiments: Sequence[Experiment], scale: str, store: Store) -> list[Reproduction]:
     found = (recall(experiment, scale, store) for experiment in experiments)
     return [reproduction for reproduction in found if reproduction is not None]
+
+
+def _report(done: Sequence[Reproduction], out: str) -> Path:
+    """Write the report, and show how far it is: drawing takes longer than some experiments."""
+    from shallowflow.reporting.report import write_report
+    from shallowflow.reporting.terminal import progress_bar
+
+    with progress_bar("report") as show:
+        return write_report(done, out, show)
 
 
 def _print_results(done: Sequence[Reproduction], kept: int, page: str) -> None:

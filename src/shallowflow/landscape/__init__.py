@@ -58,6 +58,9 @@ if TYPE_CHECKING:
     from shallowflow.landscape.incremental import min_squared_norm as min_squared_norm
     from shallowflow.landscape.incremental import norm_constant as norm_constant
     from shallowflow.landscape.incremental import squared_norm as squared_norm
+    from shallowflow.landscape.plateau.causes import LossParts as LossParts
+    from shallowflow.landscape.plateau.causes import frozen_losses as frozen_losses
+    from shallowflow.landscape.plateau.causes import loss_parts as loss_parts
     from shallowflow.landscape.plateau.levels import ExitCondition as ExitCondition
     from shallowflow.landscape.plateau.levels import RateBounds as RateBounds
     from shallowflow.landscape.plateau.levels import exit_condition as exit_condition
@@ -128,6 +131,7 @@ _PLACES = {
     "geometry.pattern_level": "pattern_level",
     "geometry.subgradient": "minimal_gates",
     "incremental": "HALVING_RATIO min_norm_interpolator min_squared_norm norm_constant squared_norm",
+    "plateau.causes": "LossParts frozen_losses loss_parts",
     "plateau.levels": (
         "ExitCondition RateBounds exit_condition plateau_level projected_residual rate_bounds rate_matrix"
     ),
