@@ -232,6 +232,15 @@ def _dense_flow_cost(task: Task) -> float:
     return (20 + events) * 16 * (60e-6 + 1e-9 * n * m * (6 + d))
 
 
+def _relu_network(task: Task) -> bool:
+    return isinstance(task.network, ReLUNetwork)
+
+
+def _wall_flow_cost(task: Task) -> float:
+    n, d, m, _ = _sizes(task)
+    return 5e-3 + 400 * m * (0.5e-6 + 4e-9 * min(n, d) * (8 + n))
+
+
 def _cone_flow_cost(task: Task) -> float:
     n, _, m, _ = _sizes(task)
     return 5e-3 + 100e-6 * min(n * m / 2, 200 * n) + 1e-6 * m
@@ -298,6 +307,7 @@ ENGINES = (
            _orthonormal, _cost("scaled"), "orthogonal.descent", 2.0),
     Choice(_F, "dense", "engines.dense_flow:DenseFlow", "a ReLUNetwork or a KnotNetwork", _gated,
            _dense_flow_cost),
+    Choice(_F, "walls", "engines.wall_flow:WallFlow", _RELU, _relu_network, _wall_flow_cost, "walls.step", 20.0),
     Choice(_F, "cones", "engines.cone_flow:ConeFlow", f"{_PLANE} and {_LOSSES}", _plane, _cone_flow_cost,
            "cones.flow_step", 12.0),
     Choice(_F, "stages", "engines.knots:KnotFlow", f"a KnotNetwork and {_SQUARE}", _knots, _knot_flow_cost,

@@ -34,6 +34,7 @@ KINDS = {
     "snapshots": "shallowflow.dynamics.clock.paths:Snapshots",
     "polynomials": "shallowflow.dynamics.clock.paths:Polynomials",
     "groups": "shallowflow.dynamics.clock.group_path:GroupPath",
+    "walls": "shallowflow.dynamics.clock.wall_path:WallPath",
     "replayed": "shallowflow.dynamics.clock.replayed:Replayed",
     "moves": "shallowflow.dynamics.engines.anls:Moves",
     "saddles": "shallowflow.dynamics.saddle_to_saddle:Saddles",

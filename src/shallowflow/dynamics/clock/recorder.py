@@ -55,7 +55,9 @@ class Recorder(Generic[N]):
     @property
     def wants_rows(self) -> bool:
         """Whether the engine must hand down the rows of its path."""
-        return self._record.networks if self._moments is None else self._inside
+        if self._moments is None:
+            return self._record.networks
+        return self._inside and not hasattr(self._engine, "read")
 
     @property
     def target(self) -> float:
@@ -131,13 +133,27 @@ class Recorder(Generic[N]):
         return network, self._measure(network)
 
     def _add_moments(self, piece: Piece, moments: Floats) -> None:
-        """Read the path at the moments inside the piece."""
+        """Read the path at the moments inside the piece; some engines read their last piece themselves."""
+        read = getattr(self._engine, "read", None)
+        if read is not None:
+            self._add_read(read, moments[len(self._times) : np.searchsorted(moments, piece.times[-1], "right")])
         while len(self._times) < len(moments) and moments[len(self._times)] <= piece.times[-1]:
             moment = float(moments[len(self._times)])
             network, loss = self._read(piece, moment)
             self._note(moment, loss, network)
         if piece.losses is not None:
             self.loss = float(piece.losses[-1])
+
+    def _add_read(self, read: Callable[..., tuple[Floats, list[Floats]]], moments: Floats) -> None:
+        """Note what an engine says of these moments of its last piece."""
+        if not len(moments):
+            return
+        losses, thetas = read(moments, self._record.networks)
+        for theta in thetas:
+            self._values[self._kept] = theta
+            self._kept += 1
+        for moment, loss in zip(moments.tolist(), losses.tolist(), strict=True):
+            self._note(moment, loss, None)
 
     def _add_stop(self, piece: Piece, moments: Floats) -> None:
         """Record where the engine stands, if that is a moment."""
