@@ -311,7 +311,10 @@ class WallStepper:
             return 0.5 * step
         if trial.results[0] > SLOW_SWEEPS:
             self._slow = True
-        error = MISSED * float(trial.results[2]) / self.tolerance
+        # Kinks before the first node are not seen at the shares between the nodes.
+        shares, impacts = self._impacts(step)
+        unseen = float(impacts[shares < trial.nodes[0]].sum())
+        error = max(MISSED * float(trial.results[2]), unseen) / self.tolerance
         if error <= 1.0:
             self._error = error
             return 0.0
