@@ -12,10 +12,10 @@ import numpy as np
 
 from shallowflow.arrays import Floats, Ints
 from shallowflow.data.dataset import Dataset
-from shallowflow.dynamics.clock.outcome import Event
+from shallowflow.dynamics.clock.outcome import Event, Stop
 from shallowflow.dynamics.clock.paths import Path, Rows, flatten
 from shallowflow.dynamics.clock.problem import Task
-from shallowflow.dynamics.clock.protocol import Piece, Statistics, Stop
+from shallowflow.dynamics.clock.protocol import Piece, Statistics
 from shallowflow.dynamics.clock.wall_path import WallPath, moved_in_span
 from shallowflow.kernels.walls import arrangement
 from shallowflow.kernels.walls.replay import pack, replay
@@ -227,7 +227,7 @@ class WallEvents:
             *(column[:most].tolist() for column in log.columns), strict=True
         ):
             kind = "slide" if after == 0 else "two-valued" if two else "release" if before == 0 else ""
-            if zero and kind:
+            if zero and kind and len(self._on_wall) > 1:
                 # At w = 0 a neuron lies on the hyperplanes of all data points.
                 if (time, neuron) not in at_zero:
                     events.append(Event(time, kind, neuron, -1))
