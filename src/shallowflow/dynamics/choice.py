@@ -223,14 +223,15 @@ def _cost(name: str) -> Callable[[Task], float]:
 
 
 def _wall_flow_cost(task: Task) -> float:
-    """Some hundred sweeps over all neurons."""
+    """About a hundred sweeps over all neurons (`benchmarks/flows.py`)."""
     n, d, m = _sizes(task)[:3]
-    return 5e-3 + 400e-6 * m * (0.5 + 4e-3 * min(n, d) * (8 + n))
+    return 5e-3 + 1e-4 * m * n**0.5 * min(n, d)
 
 
 def _cone_flow_cost(task: Task) -> float:
+    """Hardly more for more neurons, if few of them slide."""
     n, _, m = _sizes(task)[:3]
-    return 5e-3 + 100e-6 * min(n * m / 2, 200 * n) + 1e-6 * m
+    return 5e-3 + 0.6 * n + 1e-6 * m
 
 
 def _knot_flow_cost(task: Task) -> float:

@@ -232,7 +232,9 @@ class Recorder(Generic[N]):
         """Read the path at the moments inside the piece; some engines read their last piece themselves."""
         read = getattr(self._engine, "read", None)
         if read is not None:
-            self._add_read(read, moments[len(self._times) : np.searchsorted(moments, piece.times[-1], "right")])
+            self._add_read(
+                read, moments[len(self._times) : np.searchsorted(moments, piece.times[-1], "right")]
+            )
         while len(self._times) < len(moments) and moments[len(self._times)] <= piece.times[-1]:
             moment = float(moments[len(self._times)])
             network, loss = self._read(piece, moment)

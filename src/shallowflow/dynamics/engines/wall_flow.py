@@ -1,7 +1,7 @@
 """Gradient flow of a `ReLUNetwork` in any dimension: neurons traced exactly between the walls of the data.
 
-See `kernels.walls.step` for the method and `kernels.walls.settle` for what happens at walls, which is the one rule
-for starts on walls and at w = 0, too.
+See `kernels.walls.step` for the method and `kernels.walls.settle` for what happens at walls, which is the
+one rule for starts on walls and at w = 0, too.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from shallowflow.dynamics.clock.problem import Task
 from shallowflow.dynamics.clock.protocol import Piece, Statistics
 from shallowflow.dynamics.clock.wall_path import WallPath, moved_in_span
 from shallowflow.kernels.walls import arrangement
+from shallowflow.kernels.walls.desk import Log, Neurons
 from shallowflow.kernels.walls.replay import pack, replay
 from shallowflow.kernels.walls.step import WallStepper
 from shallowflow.kernels.walls.stiff import forces
-from shallowflow.kernels.walls.trace import Log, Neurons
 from shallowflow.models.loss import LogisticLoss, Loss, SquareLoss
 from shallowflow.models.networks import ReLUNetwork
 
@@ -55,7 +55,9 @@ class WallFlow:
         constant *= 1.0 if kind == arrangement.NORM else self._speed
         problem = arrangement.Problem(normals, samples, int(aligned), scale, slope, weight, kind, constant)
         start = np.ascontiguousarray((network.inner / self._root) @ self._basis)
-        self._stepper = WallStepper(start, np.array(network.outer), problem, max(task.tolerance, SMALLEST_TOLERANCE))
+        self._stepper = WallStepper(
+            start, np.array(network.outer), problem, max(task.tolerance, SMALLEST_TOLERANCE)
+        )
         self._names = WallEvents(problem, self._kept)
         self._pulls, self._length = self._stepper.trial.pulls, 0.0
         self._segments = self._events = self._two_valued = self._idle = 0
@@ -121,7 +123,9 @@ class WallFlow:
         thetas = list[Floats]()
         for share in shares if networks else ():
             then = replay(self._length, stepper.rest, *known, np.array([share]), stepper.problem)[0]
-            thetas.append(flatten(moved_in_span(self._network, then.inner, then.outer, self._basis, self._root)))
+            thetas.append(
+                flatten(moved_in_span(self._network, then.inner, then.outer, self._basis, self._root))
+            )
         return sums.losses / self._speed, thetas
 
     def loss(self) -> float:
@@ -177,13 +181,15 @@ def _loss_of(loss: Loss, dataset: Dataset) -> tuple[int, float, float]:
 
 
 class WallLog:
-    """Changes of signs in the order of time: times (E,), neurons, walls, before, after, kinds (E,); whether the
-    neuron is dead after it (E,), and whether it was at w = 0 (E,).
+    """Changes of signs in the order of time: times (E,), neurons, walls, before, after, kinds (E,); whether
+    the neuron is dead after it (E,), and whether it was at w = 0 (E,).
     """
 
     def __init__(self, columns: list[Any]) -> None:
         self.columns = columns
-        self.times, self.neurons, self.walls, self.before, self.after, self.kinds, self.dead, self.zero = columns
+        self.times, self.neurons, self.walls, self.before, self.after, self.kinds, self.dead, self.zero = (
+            columns
+        )
 
     def then(self, later: WallLog) -> WallLog:
         """Return these changes followed by later ones."""

@@ -1,1 +1,1 @@
-"""Gradient flow of ReLU networks in any dimension: hyperplanes of the data as walls, neurons traced exactly."""
+"""Flow of ReLU networks in any dimension: hyperplanes of the data are walls, neurons are traced exactly."""

@@ -87,8 +87,8 @@ def basis_of(normals: Floats) -> tuple[Floats, bool]:
 
 
 def span_of(inputs: Floats, targets: Floats) -> tuple[Floats, Samples, Ints, Floats, bool]:
-    """Return normals in the coordinates of the span (W, r), samples, their indices, a basis (d, r), and whether
-    the normals are the basis.
+    """Return normals in the coordinates of the span (W, r), samples, their indices, a basis (d, r), and
+    whether the normals are the basis.
     """
     normals, samples, kept = arrange(inputs, targets)
     basis, aligned = basis_of(normals)

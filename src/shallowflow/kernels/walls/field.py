@@ -5,8 +5,8 @@ With c_k = speed·∂L/∂h_k and f_k = scale·ρ_k·c_k, a wall has the half ju
     C_w = ½(1−γ) Σ_k f_k,   F_w = ½(1+γ) Σ_k s_k f_k,   D_j = Σ_w (F_w + S_jw C_w) e_w,
 
 S_jw = ±1 the side of neuron j, 0 where it slides (D_j is then projected). In a step [t, t + H] the pulls are
-polynomials in the share θ ∈ [0, 1], given by their values c (q, n) at q nodes. With B⁺_w = Σ_{S_jw > 0} a_j z_jw
-and B⁻_w = Σ_{S_jw < 0} a_j |z_jw| a prediction is h(x_k) = scale·ρ_k (B^s − γ B^{−s}), s = s_k.
+polynomials in the share θ ∈ [0, 1], given by their values c (q, n) at q nodes. With B⁺_w = Σ_{S_jw > 0} a_j
+z_jw and B⁻_w = Σ_{S_jw < 0} a_j |z_jw| a prediction is h(x_k) = scale·ρ_k (B^s − γ B^{−s}), s = s_k.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from numba import njit
 
 from shallowflow.arrays import Floats
-from shallowflow.kernels.shared.compilation import INTERNAL
+from shallowflow.kernels.shared.compilation import ONCE
 from shallowflow.kernels.walls.arrangement import LOGISTIC, SQUARE, Problem
 
 
@@ -63,7 +63,7 @@ def new_sums(shares: int, problem: Problem) -> Sums:
     return Sums(*tables, np.zeros((shares, size)), np.zeros((shares, size)), np.zeros(shares))
 
 
-@njit(cache=True, **INTERNAL)
+@njit(cache=True, **ONCE)
 def set_field(pulls: Floats, field: Field, problem: Problem) -> None:
     """Set the polynomials of the forces from the pulls c (q, n) at the nodes."""
     terms, samples, normals = pulls.shape[0], problem.samples, problem.normals
@@ -92,7 +92,7 @@ def set_field(pulls: Floats, field: Field, problem: Problem) -> None:
                 field.base[p * rank + i] += lower * normals[w, i]
 
 
-@njit(cache=True, **INTERNAL)
+@njit(cache=True, **ONCE)
 def _settled(row: int, sums: Sums, problem: Problem) -> float:
     """Set the pulls of one share from its predictions; return the loss times the speed."""
     samples, total = problem.samples, problem.constant
@@ -115,7 +115,7 @@ def _settled(row: int, sums: Sums, problem: Problem) -> float:
     return problem.weight * norm
 
 
-@njit(cache=True, **INTERNAL)
+@njit(cache=True, **ONCE)
 def set_pulls(shares: int, sums: Sums, problem: Problem) -> None:
     """Set predictions, pulls and losses at the shares from the sums over neurons."""
     samples, normals, slope = problem.samples, problem.normals, problem.slope

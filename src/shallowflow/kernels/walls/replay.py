@@ -6,10 +6,11 @@ import numpy as np
 
 from shallowflow.arrays import Floats, Ints
 from shallowflow.kernels.walls.arrangement import Problem
+from shallowflow.kernels.walls.desk import Neurons, new_desk, new_log, new_neurons
 from shallowflow.kernels.walls.field import Sums, new_field, new_sums
 from shallowflow.kernels.walls.step import attempt, new_trial, radau_nodes
 from shallowflow.kernels.walls.stiff import no_newton
-from shallowflow.kernels.walls.trace import FULL, Neurons, new_desk, new_log, new_neurons
+from shallowflow.kernels.walls.trace import FULL
 
 PACKED = 31
 """Signs in a word: two bits each."""

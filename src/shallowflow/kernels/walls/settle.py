@@ -2,17 +2,17 @@
 
 At walls L (where ⟨w, e_w⟩ = 0) with D = D_rest + Σ_{w∈L} σ_w C_w e_w, σ_w ∈ [−1, 1]:
 
-* an **attracting** wall, a C_w > 0, gets the σ_w of least norm: ±1, it is crossed or left to that side; strictly
-  between, the neuron slides along it;
-* a **repelling** wall, a C_w < 0, is crossed by a neuron that arrives. A neuron that is *on* it (its outer weight
-  has changed sign while it slid, or it starts there) may leave to both sides if both push it away. Its future is
-  two-valued: the side is drawn with the share of time (1 + σ_w)/2 that descent by small steps would have spent
-  there, σ_w being what would keep it on the wall, by a hash of the neuron's number;
-* a neuron that no side pushes off (w = 0, or walls with dependent normals) takes the **steepest** of its ways,
-  that with the longest D, and stays if there is none.
+* an **attracting** wall, a C_w > 0, gets the σ_w of least norm: ±1, it is crossed or left to that side;
+  strictly between, the neuron slides along it;
+* a **repelling** wall, a C_w < 0, is crossed by a neuron that arrives. A neuron that is *on* it (its outer
+  weight has changed sign while it slid, or it starts there) may leave to both sides if both push it away.
+  Its future is two-valued: the side is drawn with the share of time (1 + σ_w)/2 that descent by small steps
+  would have spent there, σ_w being what would keep it on the wall, by a hash of the neuron's number;
+* a neuron that no side pushes off (w = 0, or walls with dependent normals) takes the **steepest** of its
+  ways, that with the longest D, and stays if there is none.
 
-Signs of repelling walls are turned until every velocity agrees with its sign. Turning one that disagrees lowers
-min_v ⟨aD, v⟩ + ½‖v‖², so that this ends.
+Signs of repelling walls are turned until every velocity agrees with its sign. Turning one that disagrees
+lowers min_v ⟨aD, v⟩ + ½‖v‖², so that this ends.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import numpy as np
 from numba import njit
 
 from shallowflow.arrays import Floats, Ints
-from shallowflow.kernels.shared.compilation import INTERNAL, Signed
+from shallowflow.kernels.shared.compilation import INTERNAL, ONCE, Signed
 from shallowflow.kernels.walls.sliding import Box, extend, new_box, shorten
 
 ON = 0
@@ -118,7 +118,7 @@ def _agree(count: int, outer: float, rest: float, meeting: Meeting, normals: Flo
     return square
 
 
-@njit(cache=True, **INTERNAL)
+@njit(cache=True, **ONCE)
 def _steepest(count: int, outer: float, rest: float, meeting: Meeting, normals: Floats) -> int:
     """Try other signs of the repelling walls, and keep those with the longest D; return how many it has.
 
@@ -150,7 +150,7 @@ def _steepest(count: int, outer: float, rest: float, meeting: Meeting, normals: 
     return 2 if longest > rest * rest else 1
 
 
-@njit(cache=True, **INTERNAL)
+@njit(cache=True, **ONCE)
 def _draw(neuron: int, count: int, outer: float, meeting: Meeting, normals: Floats) -> bool:
     """Give every repelling wall a first sign; return whether the neuron is on such a wall."""
     box, drawn, size = meeting.box, False, meeting.rest.size
@@ -210,7 +210,7 @@ def settle(neuron: int, count: int, outer: float, rest: float, meeting: Meeting,
     return 1 if drawn and ways > 1 else 0
 
 
-@njit(cache=True, **INTERNAL)
+@njit(cache=True, **ONCE)
 def _other_ways(count: int, outer: float, rest: float, meeting: Meeting, normals: Floats) -> int:
     """Return in how many ways the signs agree, of the present one and those with one sign turned."""
     ways = 1
@@ -228,7 +228,7 @@ def _other_ways(count: int, outer: float, rest: float, meeting: Meeting, normals
     return ways
 
 
-@njit(cache=True, **INTERNAL)
+@njit(cache=True, **ONCE)
 def _in_span(meeting: Meeting, k: int, rest: float, normals: Floats) -> bool:
     """Return whether the neuron stays on wall k because it slides along others: e_k depends on theirs."""
     frame, wall = meeting.box.frame, meeting.walls[k]

@@ -1,8 +1,8 @@
 """Subspaces of walls: orthonormal bases, and the force of least norm on a neuron that lies on walls.
 
-On walls L a neuron may be pulled by any D = D_rest + Σ_{w∈L} x_w e_w, |x_w| ≤ |C_w|. Where all of them attract
-it, it follows the shortest of these (the minimal-norm subgradient, [early_alignment] (2)): x_w = ±C_w where
-it leaves to that side, and strictly between where it goes on along the wall.
+On walls L a neuron may be pulled by any D = D_rest + Σ_{w∈L} x_w e_w, |x_w| ≤ |C_w|. Where all of them
+attract it, it follows the shortest of these (the minimal-norm subgradient, [early_alignment] (2)): x_w =
+±C_w where it leaves to that side, and strictly between where it goes on along the wall.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit
 
 from shallowflow.arrays import Floats, Ints
-from shallowflow.kernels.shared.compilation import INTERNAL
+from shallowflow.kernels.shared.compilation import INTERNAL, ONCE
 
 DEPENDENT = 1e-9
 """A unit normal with a smaller part outside the span of others depends on them."""
@@ -39,8 +39,8 @@ class Frame(NamedTuple):
 
 
 class Box(NamedTuple):
-    """The problem of least norm: walls (W,), bounds |C_w| (W,) and x (W,) of those that hold, D (r,); a frame,
-    an order (W,) and a solution (r,) to work with.
+    """The problem of least norm: walls (W,), bounds |C_w| (W,) and x (W,) of those that hold, D (r,); a
+    frame, an order (W,) and a solution (r,) to work with.
     """
 
     walls: Ints
@@ -132,7 +132,7 @@ def multipliers(force: Floats, frame: Frame, solution: Floats) -> None:
         solution[k] = part / frame.triangle[k, k]
 
 
-@njit(cache=True, **INTERNAL)
+@njit(cache=True, **ONCE)
 def _solve_inside(box: Box, count: int, normals: Floats) -> bool:
     """Move all x strictly inside their bounds to where D has no part along them; return whether that fits."""
     frame = box.frame

@@ -1,13 +1,14 @@
 """One step of the flow: pulls as polynomials, neurons traced through them, until both agree.
 
 Unknown in a step [t, t + H] are the pulls c_k = ∂L/∂h_k at q Radau nodes. Given them, every neuron is traced
-exactly, its events included (`trace`); their sums are the predictions, whose pulls should be those assumed. Sweeps
-repeat this until they are, by plain iteration or, where that is slow, by Newton's method with an old tangent
-kernel (`stiff`): the method is Radau IIA for the predictions, fit for stiff ends, and exact for the neurons.
+exactly, its events included (`trace`); their sums are the predictions, whose pulls should be those assumed.
+Sweeps repeat this until they are, by plain iteration or, where that is slow, by Newton's method with an old
+tangent kernel (`stiff`): the method is Radau IIA for the predictions, fit for stiff ends, and exact for the
+neurons.
 
 A last sweep compares predictions *between* the nodes with the polynomials: what these miss, be it for the
-length of the step or for the kinks that events leave in c, is the error that controls the step. Most kinks are
-far below the tolerance: a step absorbs any number of events. One that is not ends the step.
+length of the step or for the kinks that events leave in c, is the error that controls the step. Most kinks
+are far below the tolerance: a step absorbs any number of events. One that is not ends the step.
 """
 
 from __future__ import annotations
@@ -20,21 +21,12 @@ import numpy as np
 from numba import njit
 
 from shallowflow.arrays import Floats
-from shallowflow.kernels.shared.compilation import INTERNAL, LEAN
+from shallowflow.kernels.shared.compilation import LEAN, ONCE
 from shallowflow.kernels.walls.arrangement import Problem
+from shallowflow.kernels.walls.desk import Desk, Log, Neurons, new_desk, new_log, new_neurons
 from shallowflow.kernels.walls.field import Field, Sums, new_field, new_sums, set_field, set_pulls
 from shallowflow.kernels.walls.stiff import Newton, Response, no_newton
-from shallowflow.kernels.walls.trace import (
-    FINE,
-    FULL,
-    Desk,
-    Log,
-    Neurons,
-    new_desk,
-    new_log,
-    new_neurons,
-    trace,
-)
+from shallowflow.kernels.walls.trace import FINE, FULL, trace
 
 NODES = 6
 MOST_SWEEPS, SLOW_SWEEPS = 14, 6
@@ -82,7 +74,7 @@ def new_trial(nodes: Floats, shares: Floats, powers: Floats, size: int) -> Trial
     return Trial(np.zeros((terms, size)), nodes, shares, weights, *tables)
 
 
-@njit(cache=True, **INTERNAL)
+@njit(cache=True, **ONCE)
 def _size(residuals: Floats, rows: int, step: float, problem: Problem) -> float:
     """Return H·scale·max_i ‖ρ R_i‖: what the residuals move a neuron by, relative to its size."""
     worst, lengths = 0.0, problem.samples.lengths
@@ -97,7 +89,7 @@ def _size(residuals: Floats, rows: int, step: float, problem: Problem) -> float:
     return step * problem.scale * sqrt(worst)
 
 
-@njit(cache=True, **INTERNAL)
+@njit(cache=True, **ONCE)
 def _largest(field: Field) -> float:
     """Return the largest force of a wall at the beginning of a step."""
     largest = 0.0
@@ -106,7 +98,7 @@ def _largest(field: Field) -> float:
     return largest
 
 
-@njit(cache=True, **INTERNAL)
+@njit(cache=True, **ONCE)
 def _correct(trial: Trial, newton: Newton) -> None:
     """Add the correction of `stiff` to the pulls, or the residuals themselves."""
     terms, size = trial.residuals.shape
@@ -149,9 +141,9 @@ def attempt(
 ) -> int:
     """Sweep until the pulls agree, at most `most` times (0: only the last sweep); return how that went.
 
-    limits: the force that counts as none, and the tolerance. both: the neurons now, and where those at the end
-    go. The sums hold what is at the shares of the last sweep. With most < 0 and rest < 0 neurons get the signs with
-    which they start.
+    limits: the force that counts as none, and the tolerance. both: the neurons now, and where those at the
+    end go. The sums hold what is at the shares of the last sweep. With most < 0 and rest < 0 neurons get the
+    signs with which they start.
     """
     rest, tolerance = limits
     _, field, sums, log = tools
@@ -184,9 +176,9 @@ def attempt(
         left = _size(trial.residuals, shares.size, step, problem)
         trial.results[0], trial.results[1] = sweep + 1, left
         sweep += 1
-        if sweep == most or not left < 1e6 or (sweep > 3 and left > 0.7 * before):
-            if not left <= AGREED * tolerance:
-                return SLOW
+        stalled = sweep == most or not left < 1e6 or (sweep > 3 and left > 0.7 * before)
+        if stalled and not left <= AGREED * tolerance:
+            return SLOW
         ratio = min(left / before, 1.0) if before > 0.0 else 1.0
         done = left * ratio <= AGREED * tolerance
         before = left

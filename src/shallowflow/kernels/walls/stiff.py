@@ -1,13 +1,13 @@
 """Stiff ends: how predictions answer to pulls, for sweeps that converge at any length of a step.
 
-With signs frozen h' = −K c, K = J Jᵀ the tangent kernel (n, n) of the moving weights. Unknown in a step are the
-pulls c_i at its nodes; sweeps leave residuals R_i = ℓ'(h_i) − c_i. With A the integrals of the nodes' Lagrange
-polynomials (Radau IIA) and Λ = diag ℓ'' the correction solves
+With signs frozen h' = −K c, K = J Jᵀ the tangent kernel (n, n) of the moving weights. Unknown in a step are
+the pulls c_i at its nodes; sweeps leave residuals R_i = ℓ'(h_i) − c_i. With A the integrals of the nodes'
+Lagrange polynomials (Radau IIA) and Λ = diag ℓ'' the correction solves
 
     δ_i + Λ K H Σ_j A_ij δ_j = R_i :
 
-n systems of the size of the nodes after one eigendecomposition of Λ^½ K Λ^½. At the end of a training K hardly
-changes, so that one decomposition serves many steps.
+n systems of the size of the nodes after one eigendecomposition of Λ^½ K Λ^½. At the end of a training K
+hardly changes, so that one decomposition serves many steps.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 
 from shallowflow.arrays import Floats
 from shallowflow.kernels.walls.arrangement import LOGISTIC, NORM, Problem
-from shallowflow.kernels.walls.trace import Neurons
+from shallowflow.kernels.walls.desk import Neurons
 
 FLOOR = 1e-12
 """Curvatures below this share of the largest count as this."""
