@@ -147,7 +147,7 @@ def test_a_large_start_leaps_on_request_and_is_the_dense_flow() -> None:
     network = sf.initialize.asymmetric(8, 8, seed=1)
     leaps = sf.gradient_flow(network, data, until=6.0, speed=8.0, engine="leaps", tolerance=1e-10)
     dense = sf.gradient_flow(network, data, until=6.0, speed=8.0, engine="dense", tolerance=1e-10)
-    assert dense.events
+    assert len(dense.events) > 0
     for time in (0.5, 2.0, 6.0):
         np.testing.assert_allclose(flatten(leaps(time)), flatten(dense(time)), atol=1e-7)
     neurons, points = leaps.path.resting(6.0) or ((), ())

@@ -145,12 +145,13 @@ class _Jumping:
         return self._path
 
     def statistics(self) -> Statistics:
-        """Numbers of jumps, of jumps with ties, of groups of neurons, of points left; the squared norm."""
+        """Numbers of jumps, ties, groups of neurons, idle neurons and points left; the squared norm."""
         process = self._path.process
         return {
             "jumps": len(process.neurons),
             "ties": len(process.ties),
-            "groups": len(np.unique(process.groups)),
+            "groups": len(np.unique(process.groups[process.rates[0] > 0])),
+            "idle": int(np.sum(process.rates[0] == 0)),
             "unfitted": len(process.unfitted),
             "interpolates": int(process.interpolates),
             "squared norm": process.squared_norm,

@@ -14,7 +14,7 @@ Away from the jumps ln‖w_j‖ is a straight line of slope γ_j, whose offset c
 
 - At the start the neuron turns to its active points. With β = ⟨b, w̄(0)⟩/|b| and no coordinate of the wrong
   sign the offset is ln((1 + β)/2); coordinates of the wrong sign die one after the other, in closed form
-  (`kernels.orthogonal.leap`).
+  (`kernels.orthogonal.step`).
 - At a jump of neuron i, of limit u = ‖w_i‖² → N = √(Σ_A y²), u follows the logistic u = N/(1 + e^{−2γ_i(t −
   t_i)}), so that ln‖w_i‖ ≈ ½ ln N + γ_i (t − t_i) before it: the jump happens when the straight line reaches
   ½ ln N. Meanwhile the residual on A falls like 1/(1 + e^{2γ_i(t − t_i)}), and a neuron with drive B₁ on A
@@ -246,7 +246,7 @@ def start_offsets(directions: Floats, signs: Floats, drives: Floats, mask: Bools
 
     directions (m, n): the positive parts of ⟨w̄_j, x_k⟩/‖x_k‖; drives (n,): ‖x_k‖y_k; mask (n, m).
     """
-    from shallowflow.kernels.orthogonal.leap import Deaths, leap
+    from shallowflow.kernels.orthogonal.step import Deaths, leap
 
     size = len(drives)
     rates = np.sqrt(drives**2 @ mask) / size

@@ -97,10 +97,14 @@ class Path(FrozenArrays, Generic[N_co]):
         """Return neurons and data points, pair by pair, that rest on each other; None: not known."""
         return None
 
+    def table(self, times: Floats) -> Floats:
+        """Return θ at these times (k,), (k, P)."""
+        return np.array([flatten(self(float(time))) for time in times])
+
     def recorded(self) -> Floats:
         """Return θ at `times`, (s + 1, P)."""
         self._check_table()
-        return np.array([flatten(self(float(time))) for time in self.times])
+        return self.table(self.times)
 
     def _check_table(self) -> None:
         size = sum(values.size for values in self.template.parameters.values())
@@ -133,7 +137,11 @@ class Path(FrozenArrays, Generic[N_co]):
 
     def _step_at(self, time: float) -> int:
         """Return the number of the step that contains a time, the later one of two."""
-        return int(np.clip(np.searchsorted(self.times, time, side="right") - 1, 0, len(self.times) - 2))
+        return int(self._steps_at(np.array(time)))
+
+    def _steps_at(self, times: Floats) -> Ints:
+        """Return the same for many times."""
+        return np.clip(np.searchsorted(self.times, times, side="right") - 1, 0, len(self.times) - 2)
 
 
 def _extras(hint: Any) -> tuple[Any, ...]:
@@ -226,10 +234,14 @@ class Polynomials(RestLog[N_co]):
 
     def __call__(self, time: float) -> N_co:
         """Return the network at a time in [times[0], times[-1]]."""
-        time = within(time, self.times)
-        step = self._step_at(time)
-        share = (time - self.times[step]) / (self.times[step + 1] - self.times[step])
-        return unflatten(self.template, lobatto_weights(share, self.values.shape[1]) @ self.values[step])
+        return unflatten(self.template, self.table(np.array([within(time, self.times)]))[0])
+
+    def table(self, times: Floats) -> Floats:
+        """Return θ at these times (k,), (k, P)."""
+        steps = self._steps_at(times)
+        shares = (times - self.times[steps]) / (self.times[steps + 1] - self.times[steps])
+        weights = lobatto_weights(shares, self.values.shape[1])
+        return np.asarray(np.matmul(weights[:, None], self.values[steps])[:, 0])
 
     def recorded(self) -> Floats:
         """Return θ at the ends of the steps, (s + 1, P)."""

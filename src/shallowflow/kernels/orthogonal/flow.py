@@ -26,11 +26,11 @@ import numpy as np
 from numba import njit
 
 from shallowflow.arrays import Floats, Ints
-from shallowflow.kernels.orthogonal.leap import leap
 from shallowflow.kernels.orthogonal.step import (
     Problem,
     Space,
     adaptive_step,
+    leap,
     new_space,
     step,
     velocity,
