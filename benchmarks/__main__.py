@@ -22,6 +22,7 @@ BENCHMARKS = (
     "recording",
     "regret",
     "walks",
+    "readings",
     "explorer",
 )
 

@@ -12,6 +12,7 @@ __all__ = [
     "AdditiveStepNetwork",
     "CubicStep",
     "Dataset",
+    "Diagnosis",
     "Event",
     "FileFormatError",
     "InvalidInputError",
@@ -32,6 +33,7 @@ __all__ = [
     "SquareLoss",
     "StepNetwork",
     "StoreError",
+    "Story",
     "Trajectory",
     "active_neuron_least_squares",
     "adam",
@@ -40,6 +42,8 @@ __all__ = [
     "certify",
     "certify_all",
     "data",
+    "diagnose",
+    "escape",
     "estimators",
     "experiments",
     "gradient_descent",
@@ -49,6 +53,7 @@ __all__ = [
     "jumps",
     "landscape",
     "least_squares_outer",
+    "merge_duplicates",
     "phases",
     "population_flow",
     "predict_jumps",
@@ -56,6 +61,7 @@ __all__ = [
     "saddle_to_saddle",
     "stages",
     "stochastic_descent",
+    "story",
     "studies",
     "two_timescale_limit",
 ]
@@ -65,6 +71,7 @@ _NAMES = {
     "AdditiveStepNetwork": "shallowflow.models",
     "CubicStep": "shallowflow.models",
     "Dataset": "shallowflow.data",
+    "Diagnosis": "shallowflow.readings.diagnosis",
     "Event": "shallowflow.dynamics.clock.outcome",
     "FileFormatError": "shallowflow.errors",
     "InvalidInputError": "shallowflow.errors",
@@ -85,6 +92,7 @@ _NAMES = {
     "SquareLoss": "shallowflow.models",
     "StepNetwork": "shallowflow.models",
     "StoreError": "shallowflow.errors",
+    "Story": "shallowflow.readings.story",
     "Trajectory": "shallowflow.dynamics.clock.trajectory",
     "__version__": "shallowflow.version",
     "active_neuron_least_squares": "shallowflow.dynamics.anls",
@@ -92,11 +100,14 @@ _NAMES = {
     "alternating_least_squares": "shallowflow.dynamics.alternating",
     "certify": "shallowflow.certificates",
     "certify_all": "shallowflow.certificates",
+    "diagnose": "shallowflow.readings.diagnosis",
+    "escape": "shallowflow.dynamics.escape",
     "gradient_descent": "shallowflow.dynamics.descent",
     "gradient_flow": "shallowflow.dynamics.flow",
     "hitting_times": "shallowflow.dynamics.two_timescale",
     "jumps": "shallowflow.readings.jumps",
     "least_squares_outer": "shallowflow.dynamics.alternating",
+    "merge_duplicates": "shallowflow.landscape.geometry.census",
     "phases": "shallowflow.readings.phases",
     "population_flow": "shallowflow.dynamics.population",
     "predict_jumps": "shallowflow.dynamics.jump_prediction",
@@ -104,6 +115,7 @@ _NAMES = {
     "saddle_to_saddle": "shallowflow.dynamics.saddle_to_saddle",
     "stages": "shallowflow.readings.stages",
     "stochastic_descent": "shallowflow.dynamics.stochastic",
+    "story": "shallowflow.readings.story",
     "two_timescale_limit": "shallowflow.dynamics.two_timescale",
 }
 """Public names, and the modules they come from."""
@@ -130,6 +142,7 @@ if TYPE_CHECKING:
     from shallowflow.dynamics.clock.problem import Record
     from shallowflow.dynamics.clock.trajectory import Trajectory
     from shallowflow.dynamics.descent import gradient_descent
+    from shallowflow.dynamics.escape import escape
     from shallowflow.dynamics.flow import gradient_flow
     from shallowflow.dynamics.jump_prediction import PredictedJumps, predict_jumps
     from shallowflow.dynamics.population import population_flow
@@ -138,6 +151,7 @@ if TYPE_CHECKING:
     from shallowflow.dynamics.two_timescale import hitting_times, two_timescale_limit
     from shallowflow.errors import FileFormatError, InvalidInputError, ShallowflowError, StoreError
     from shallowflow.experiments import reproduce
+    from shallowflow.landscape.geometry.census import merge_duplicates
     from shallowflow.models import (
         AdditiveStepNetwork,
         CubicStep,
@@ -151,9 +165,11 @@ if TYPE_CHECKING:
         StepNetwork,
         initialize,
     )
+    from shallowflow.readings.diagnosis import Diagnosis, diagnose
     from shallowflow.readings.jumps import Jumps, jumps
     from shallowflow.readings.phases import phases
     from shallowflow.readings.stages import stages
+    from shallowflow.readings.story import Story, story
     from shallowflow.version import __version__ as __version__
 else:
     __getattr__, __dir__ = attach(__name__, _NAMES, _MODULES)

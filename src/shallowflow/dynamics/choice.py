@@ -220,21 +220,19 @@ def _cost(name: str) -> Callable[[Task], float]:
     return cost
 
 
-# --- Gradient flow. An evaluation of the gradient takes about as long as a step of descent.
+# --- Gradient flow.
 
 
-def _dense_flow_cost(task: Task) -> float:
-    """Where a flow of its own is known that finds stiff ends easy, it is taken whatever the start costs."""
+def _wall_flow_cost(task: Task) -> float:
+    """About a hundred sweeps over all neurons (`benchmarks/flows.py`)."""
     n, d, m = _sizes(task)[:3]
-    if _knots(task) or (_plane(task) and m >= 10):
-        return inf
-    events = n * m / 2
-    return (20 + events) * 16 * (60e-6 + 1e-9 * n * m * (6 + d))
+    return 5e-3 + 1e-4 * m * n**0.5 * min(n, d)
 
 
 def _cone_flow_cost(task: Task) -> float:
+    """Hardly more for more neurons, if few of them slide."""
     n, _, m = _sizes(task)[:3]
-    return 5e-3 + 100e-6 * min(n * m / 2, 200 * n) + 1e-6 * m
+    return 5e-3 + 0.6 * n + 1e-6 * m
 
 
 def _knot_flow_cost(task: Task) -> float:
@@ -294,14 +292,15 @@ ENGINES = (
            _steps, _cost("windows"), "steps.descent", 3.0),
     Choice(_D, "scaled", "engines.logs:LogDescent", f"a LogScaledNetwork, {_SQUARE} and orthonormal inputs",
            _orthonormal, _cost("scaled"), "orthogonal.descent", 2.0),
-    Choice(_F, "dense", "engines.dense_flow:DenseFlow", "a ReLUNetwork or a KnotNetwork",
-           _of(ReLUNetwork | KnotNetwork), _dense_flow_cost),
+    Choice(_F, "dense", "engines.dense_flow:DenseFlow", "a KnotNetwork (a ReLUNetwork: engine 'walls')",
+           _of(KnotNetwork), lambda task: inf if _knots(task) else 1.0),
+    Choice(_F, "walls", "engines.wall_flow:WallFlow", _RELU, _of(ReLUNetwork), _wall_flow_cost,
+           "walls.step", 20.0),
     Choice(_F, "cones", "engines.cone_flow:ConeFlow", f"{_PLANE} and {_LOSSES}", _plane, _cone_flow_cost,
            "cones.flow_step", 12.0),
     Choice(_F, "stages", "engines.knots:KnotFlow", f"a KnotNetwork and {_SQUARE}", _knots, _knot_flow_cost,
            "knots.flow", 10.0),
-    Choice(_F, "smooth", "engines.smooth_flow:sample_flow", "a network of steps", _of_steps,
-           _dense_flow_cost),
+    Choice(_F, "smooth", "engines.smooth_flow:sample_flow", "a network of steps", _of_steps, lambda _: 1.0),
     Choice(_F, "leaps", "engines.logs:LogFlow", LEAPS_NEED, can_leap, leaps_cost, "orthogonal.flow", 12.0),
     Choice(_S, "dense", "engines.stepping:SampledDescent", "box_slope=False",
            lambda task: not task.sampling.box, _sampled_cost),
