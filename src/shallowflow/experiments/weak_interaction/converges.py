@@ -10,7 +10,7 @@ from shallowflow.arrays import Floats
 from shallowflow.certificates.weak_interaction import theorem_1
 from shallowflow.certificates.weak_interaction_rates import prop_1
 from shallowflow.data.generators import sphere
-from shallowflow.dynamics.clock.record import Record
+from shallowflow.dynamics.clock.problem import Record
 from shallowflow.dynamics.descent import gradient_descent
 from shallowflow.experiments.claim import Claim, Interval
 from shallowflow.experiments.experiment import Experiment, Findings, Progress, Values, scales
