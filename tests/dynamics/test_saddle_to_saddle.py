@@ -151,7 +151,7 @@ def test_points_without_a_neuron_are_named() -> None:
     ("inputs", "targets", "message"),
     [
         (np.eye(2), [1.0, 0.0], "labels must not be zero, got 1 zero labels, the first at index 1"),
-        ([[1.0, 0.0], [0.1, 1.0]], [1.0, 1.0], "needs orthonormal inputs, got inner products wrong by 0.1"),
+        ([[1.0, 0.0], [0.1, 1.0]], [1.0, 1.0], "needs orthogonal inputs, got a cosine of 0.1"),
         ([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]], [1.0, 1.0], "inputs must have the network's dimension 2"),
     ],
 )

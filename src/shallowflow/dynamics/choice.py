@@ -28,6 +28,7 @@ from shallowflow.arrays import one_of
 from shallowflow.data.targets import PiecewiseConstant
 from shallowflow.dynamics.clock.problem import SampledTask, Task
 from shallowflow.dynamics.clock.protocol import Engine
+from shallowflow.dynamics.engines.logs import LEAPS_NEED, can_leap, leaps_cost
 from shallowflow.dynamics.engines.sweeps import SpannedDescent
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.geometry.orthonormal import ORTHONORMAL, orthogonal, orthonormality
@@ -272,6 +273,7 @@ def _sampled_cost(task: SampledTask) -> float:
 _RELU, _SQUARE, _PLANE = "a ReLUNetwork", "the square loss", "a ReLUNetwork on inputs of dimension 2"
 _LOSSES = "the square or logistic loss"
 _D, _F, _S, _A = "gradient_descent", "gradient_flow", "stochastic_descent", "adam"
+_B = "stochastic_descent on data"
 _COMPILED_SGD = "a StepNetwork, a piecewise constant target and the square loss"
 
 ENGINES = (
@@ -300,8 +302,7 @@ ENGINES = (
            "knots.flow", 10.0),
     Choice(_F, "smooth", "engines.smooth_flow:sample_flow", "a network of steps", _of_steps,
            _dense_flow_cost),
-    Choice(_F, "leaps", "engines.logs:LogFlow", f"a LogScaledNetwork, {_SQUARE} and orthonormal inputs",
-           _log_scaled, _knot_flow_cost, "orthogonal.flow", 12.0),
+    Choice(_F, "leaps", "engines.logs:LogFlow", LEAPS_NEED, can_leap, leaps_cost, "orthogonal.flow", 12.0),
     Choice(_S, "dense", "engines.stepping:SampledDescent", "box_slope=False",
            lambda task: not task.sampling.box, _sampled_cost),
     Choice(_S, "plain", "engines.steps:PlainSteps", _COMPILED_SGD, _one_step_at_a_time,
@@ -310,6 +311,9 @@ ENGINES = (
            _sgd_cost(10.0, 0.17), "steps.plateaus", 5.0),
     Choice(_S, "hats", "engines.steps:HatSteps", f"{_COMPILED_SGD}, batch 1", _in_cells,
            _sgd_cost(30.0, 0.01), "steps.hats", 9.0),
+    Choice(_B, "dense", "engines.batches:BatchDescent", "nothing", lambda _: True, _cost("dense")),
+    Choice(_B, "lanes", "engines.batches:LanesBatches", f"{_RELU} and {_LOSSES}", relu, _cost("lanes"),
+           "dense.batches", 2.5),
     Choice(_A, "dense", "adam:DenseAdam", "nothing", lambda _: True, _cost("dense")),
     Choice(_A, "sweep", "adam:SweepAdam", f"a KnotNetwork and {_SQUARE}", _knots, _cost("blocks"),
            "knots.sweeps", 4.0),
@@ -349,16 +353,12 @@ def chosen_engine(verb: str, name: str, task: Any, precision: str = "double") ->
 
 def _cheapest(rows: list[Choice], task: Any) -> partial[Engine[Any]]:
     """Return what makes the engine with the least expected time, maybe in the span of few inputs."""
-    fitting = _exact([row for row in rows if row.fits(task)])
+    fitting = _exact([row for row in rows if row.fits(task)], task)
     if not fitting:
         raise InvalidInputError(f"engine: none of {', '.join(row.name for row in rows)} fits, {_got(task)}")
     best = min(fitting, key=lambda row: row.total(task))
-    if (
-        best.verb == _D
-        and relu(task)
-        and best.name != "decoupled"
-        and task.dataset.size <= task.dataset.dimension
-    ):
+    few = best.verb == _D and task.dataset.size <= task.dataset.dimension
+    if few and relu(task) and best.name != "decoupled":
         spanned = replace(task, in_span=True)
         inside = [row for row in rows if row.name in IN_SPAN and row.fits(spanned)]
         other = min(inside, key=lambda row: row.total(spanned))
@@ -368,13 +368,14 @@ def _cheapest(rows: list[Choice], task: Any) -> partial[Engine[Any]]:
     return partial(best.engine(), task)
 
 
-def _exact(rows: list[Choice]) -> list[Choice]:
+def _exact(rows: list[Choice], task: Any) -> list[Choice]:
     """Return those in whose coordinates what is frozen stays frozen, if there are such; else all.
 
     On orthogonal inputs a coordinate ⟨w_j, x_k⟩ ≤ 0 never moves ([incremental] Assumption 2). In the
     coordinates of the data that is so to the last bit; in w, rounding of the others would revive it.
     """
-    return [row for row in rows if row.name in ("decoupled", "scaled")] or rows
+    exact = ("decoupled", "scaled", "leaps")
+    return [row for row in rows if row.name in exact and row.cost(task) < inf] or rows
 
 
 def _warn_of_revival(row: Choice, task: Any) -> None:

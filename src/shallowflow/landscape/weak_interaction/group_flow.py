@@ -180,8 +180,8 @@ class GroupFlow(FrozenArrays):
         outer = now.outer**2 * growth
         inner = np.sqrt(growth) * self._lengths / now.total
         along = inner * (now.along * left - across * now.down * side)
-        pulled: Floats = np.sum(outer * squares + along**2, axis=-1)
-        return 2.0 * pulled / (self.size * self.width * np.sum(squares, axis=-1))
+        pulled: Floats = 2.0 * np.sum(outer * squares + along**2, axis=-1)
+        return np.asarray(pulled / (self.size * self.width * np.sum(squares, axis=-1)))
 
     def transition_times(self, level: float) -> Floats:
         """Return the times t_j at which L^j = level·D_j²/2, 0 < level < 1, (p,); 0 where it starts lower."""
