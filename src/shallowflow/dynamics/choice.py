@@ -225,13 +225,13 @@ def _cost(name: str) -> Callable[[Task], float]:
 def _wall_flow_cost(task: Task) -> float:
     """About a hundred sweeps over all neurons (`benchmarks/flows.py`)."""
     n, d, m = _sizes(task)[:3]
-    return 5e-3 + 1e-4 * m * n**0.5 * min(n, d)
+    return float(5e-3 + 1e-4 * m * np.sqrt(n) * min(n, d))
 
 
 def _cone_flow_cost(task: Task) -> float:
     """Hardly more for more neurons, if few of them slide."""
     n, _, m = _sizes(task)[:3]
-    return 5e-3 + 0.6 * n + 1e-6 * m
+    return 5e-3 + 0.1 * n**2 + 1e-6 * m
 
 
 def _knot_flow_cost(task: Task) -> float:

@@ -153,7 +153,7 @@ def attempt(
         set_field(trial.pulls, field, problem)
         if most < 0 and sweep > 0:
             rest = limits[1] * _largest(field)
-        log.count[0] = 0
+        log.used[0] = 0
         sums.active[:] = 0.0
         sums.everyone[:] = 0.0
         for j in range(both[0].outer.size):
@@ -333,7 +333,7 @@ class WallStepper:
 
     def _impacts(self, step: float) -> tuple[Floats, Floats]:
         """Return shares and sizes of what the events' kinks leave to the polynomials."""
-        count, problem = int(self.log.count[0]), self.problem
+        count, problem = int(self.log.used[0]), self.problem
         shares = self.log.shares[:count]
         kinks = self.log.kinks[:count] * self._gains[self.log.walls[:count]]
         return shares, MISSED * step**2 * kinks * shares * (1.0 - shares) * problem.scale
@@ -343,7 +343,8 @@ class WallStepper:
         """How much a kink of a w z' on each wall changes ‖D‖, (W,)."""
         samples, problem = self.problem.samples, self.problem
         squares = problem.weight * problem.scale * samples.lengths**2
-        return np.bincount(samples.walls, squares, len(problem.normals))
+        found: Floats = np.bincount(samples.walls, squares, len(problem.normals)).astype(np.float64)
+        return found
 
     def _accepted(self, step: float, remaining: float) -> float:
         """Go to the end of the step, and choose the next length."""
