@@ -1,4 +1,4 @@
-"""The flow by walls against SciPy, the flow by cones, small-step descent, closed forms, and its invariants."""
+"""The flow by walls against SciPy, the flow by cones, small-step descent, and its invariants."""
 
 from __future__ import annotations
 
@@ -79,6 +79,7 @@ def test_agrees_with_scipy_on_a_smooth_stretch(loss: Loss, slope: float) -> None
     assert trajectory.events == ()
     for time in np.linspace(0.01, 0.5, 9):
         now = trajectory(time)
+        assert isinstance(now, sf.ReLUNetwork)
         found = np.concatenate([now.inner.ravel(), now.outer])
         np.testing.assert_allclose(found, solution(time), rtol=0, atol=1e-8)
 
@@ -105,7 +106,7 @@ def scale_of(trajectory: sf.Trajectory) -> float:
 @ordinary
 @given(seeds, st.sampled_from(("generic", "special inputs")))
 def test_small_steps_of_descent_come_to_it(seed: int, kind: str) -> None:
-    """First order in the step: halved, the difference falls; where neurons slide they chatter, losses agree."""
+    """First order in the step; where neurons slide descent chatters, and losses agree."""
     network, dataset = random_problem(seed, kind)
     trajectory = flow(network, dataset, 2.0)
     if trajectory.statistics["two-valued"]:
