@@ -288,6 +288,10 @@ def trace(
             return FULL
     if start < end:
         return CROWDED
+    # The last share, if rounding kept it behind the last stretch, or there was none.
+    for row in range(reached, shares.size):
+        for i in range(rank):
+            desk.products[row, i] = outer * desk.w[i]
     _add(added, shares.size, desk, sums, problem)
     for w in range(walls):
         then.signs[neuron, w] = desk.signs[w]
