@@ -13,6 +13,7 @@ BENCHMARKS = (
     "curve_fitting",
     "cone_descent",
     "cone_flow",
+    "flows",
     "incremental",
     "weak_interaction",
     "studies",

@@ -231,7 +231,7 @@ def _wall_flow_cost(task: Task) -> float:
 def _cone_flow_cost(task: Task) -> float:
     """Hardly more for more neurons, if few of them slide."""
     n, _, m = _sizes(task)[:3]
-    return 5e-3 + 0.6 * n + 1e-6 * m
+    return 5e-3 + 0.1 * n**2 + 1e-6 * m
 
 
 def _knot_flow_cost(task: Task) -> float:
