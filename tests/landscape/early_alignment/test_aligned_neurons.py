@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import shallowflow as sf
-from shallowflow.data.generators import stewart, three_points
+from shallowflow import landscape
+from shallowflow.data.generators import GENERATORS, stewart, three_points
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape import extremal_vectors, merged_neurons, minimal_subgradient, neuron_alignment
 from shallowflow.landscape.early_alignment.aligned_neurons import (
@@ -16,6 +17,7 @@ from shallowflow.landscape.early_alignment.aligned_neurons import (
     mean_turn,
 )
 from shallowflow.landscape.early_alignment.extremal import KINDS
+from shallowflow.models import ReLUNetwork, initialize
 from tests.rounding import EPSILON
 
 
@@ -112,3 +114,39 @@ def test_cancelling_neurons_and_other_networks() -> None:
     assert len(merged_neurons(cancelling, three_points())) == 0
     with pytest.raises(InvalidInputError, match="ReLUNetwork"):
         merged_neurons(sf.KnotNetwork([0.0], [1.0]), three_points())  # type: ignore[arg-type]
+
+
+def test_destinations_are_where_tiny_flows_go() -> None:
+    """At scale 1e-12 each neuron of the flow ends in the cone of the vector it is said to turn to."""
+    data = GENERATORS["sphere"](3, 2, seed=5)
+    vectors = landscape.extremal_vectors(data)
+    start = initialize.dominated(30, 2, init_scale=1e-12, seed=0)
+    found = landscape.destinations(start, data)
+    final = sf.gradient_flow(start, data, until=12.0).final
+    assert isinstance(final, ReLUNetwork)
+    assert np.max(np.abs(final(data.inputs))) < 1e-3
+    aligned = landscape.neuron_alignment(final, data, tolerance=1e-4)
+    assert len(set(found.tolist())) >= 3
+    for j, number in enumerate(found):
+        if number >= 0:
+            assert aligned.norms[j] == pytest.approx(vectors[number].norm, rel=1e-6)
+        else:
+            assert aligned.norms[j] == 0
+
+
+def test_the_time_of_alignment_is_that_of_its_equation() -> None:
+    from scipy.integrate import solve_ivp
+
+    norm, start, end = 1.7, -1.6, 1.5
+    time = landscape.alignment_time(norm, start, end)
+    run = solve_ivp(lambda _, f: norm**2 - f**2, (0.0, time), [start], rtol=1e-10, atol=1e-12)
+    assert run.y[0, -1] == pytest.approx(end, rel=1e-7)
+
+
+def test_vectors_with_negative_value_are_opposed() -> None:
+    found = landscape.extremal_vectors(GENERATORS["sphere"](3, 2, seed=5))
+    assert {vector.opposed for vector in found} == {True, False}
+    for vector in found:
+        np.testing.assert_allclose(
+            vector.vector, (-1 if vector.opposed else 1) * vector.norm * vector.direction
+        )

@@ -13,7 +13,12 @@ import numpy as np
 
 from shallowflow.arrays import Bools, Floats, FrozenArrays, Ints, positive
 from shallowflow.data.dataset import Dataset
-from shallowflow.landscape.early_alignment.extremal import KINDS, extremal_vector
+from shallowflow.landscape.early_alignment.extremal import (
+    KINDS,
+    ascend,
+    extremal_vector,
+    extremal_vectors,
+)
 from shallowflow.landscape.early_alignment.pulls import ON, is_extremal, pull
 from shallowflow.landscape.geometry.activity import (
     Resting,
@@ -92,6 +97,46 @@ def neuron_alignment(
     sizes = norms * lengths
     cosines = np.divide(np.sign(network.outer) * products, sizes, out=np.zeros_like(sizes), where=sizes > 0)
     return NeuronAlignment(norms, alignments, cosines, states[which.ravel()])
+
+
+def alignment_time(norm: float, start: float, end: float) -> float:
+    """Return how long ⟨D, w/a⟩ takes from `start` to `end` under f' = ‖D‖² − f², [early_alignment] (8).
+
+    norm: ‖D‖; start, end in (−‖D‖, ‖D‖): (artanh(end/‖D‖) − artanh(start/‖D‖))/‖D‖. A neuron that starts
+    almost opposed, f = −‖D‖√(1 − α₀²), is late by about ln(2/α₀)/‖D‖ beside one at f = 0 (Remark 1).
+
+    Examples
+    --------
+    >>> round(alignment_time(2.0, 0.0, 1.0), 6)
+    0.274653
+    """
+    norm = positive(norm, "norm")
+    return float((np.arctanh(end / norm) - np.arctanh(start / norm)) / norm)
+
+
+def destinations(network: ReLUNetwork, dataset: Dataset, *, loss: Loss | None = None) -> Ints:
+    """Return for every neuron the number of the extremal vector it turns to at output zero, (m,); −1: none.
+
+    The numbers are those of `extremal_vectors`; −1 where the neuron ends at D = 0 (dead), or has a_j = 0. How
+    many neurons go where are the sizes of the basins, [early_alignment] Thm 1 and Remark 2.
+
+    Examples
+    --------
+    >>> data = Dataset([[1.0, 0.0], [0.0, 1.0]], [1.0, 1.0])
+    >>> destinations(ReLUNetwork([[2.0, 0.5], [-1.0, -1.0]], [1.0, 1.0]), data)
+    array([ 0, -1])
+    """
+    check_relu_problem(network, dataset)
+    around = pull(dataset, loss, network.slope)
+    vectors = extremal_vectors(dataset, loss, network.slope)
+    known = {vector.pattern.tobytes(): number for number, vector in enumerate(vectors)}
+    found = np.full(network.width, -1)
+    for j, (inner, outer) in enumerate(zip(network.inner, network.outer, strict=True)):
+        if outer != 0 and inner.any():
+            pattern = ascend(around, inner, 1 if outer > 0 else -1)
+            if pattern is not None:
+                found[j] = known.get(pattern.astype(np.int8).tobytes(), -1)
+    return found
 
 
 def largest_misalignments(
