@@ -120,7 +120,7 @@ def test_destinations_are_where_tiny_flows_go() -> None:
     """At scale 1e-12 each neuron of the flow ends in the cone of the vector it is said to turn to."""
     data = GENERATORS["sphere"](3, 2, seed=5)
     vectors = landscape.extremal_vectors(data)
-    start = initialize.dominated(30, 2, init_scale=1e-12, seed=0)
+    start = initialize.balanced(30, 2, init_scale=1e-12, seed=0)
     found = landscape.destinations(start, data)
     final = sf.gradient_flow(start, data, until=12.0).final
     assert isinstance(final, ReLUNetwork)

@@ -118,7 +118,8 @@ def destinations(network: ReLUNetwork, dataset: Dataset, *, loss: Loss | None = 
     """Return for every neuron the number of the extremal vector it turns to at output zero, (m,); −1: none.
 
     The numbers are those of `extremal_vectors`; −1 where the neuron ends at D = 0 (dead), or has a_j = 0. How
-    many neurons go where are the sizes of the basins, [early_alignment] Thm 1 and Remark 2.
+    many neurons go where are the sizes of the basins, [early_alignment] Thm 1 and Remark 2. For balanced
+    neurons; a dominated one that comes to point away from an `opposed` vector shrinks through 0 and goes on.
 
     Examples
     --------
