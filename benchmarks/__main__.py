@@ -22,6 +22,8 @@ BENCHMARKS = (
     "recording",
     "regret",
     "walks",
+    "readings",
+    "explorer",
 )
 
 

@@ -170,7 +170,7 @@ def test_weakly_interacting_data_are_named_with_their_margin() -> None:
     assert told("three_points")["weak_interaction"]["applies"] is False
     hopeless = told("curve:sin_pi,size=20")["weak_interaction"]  # labels of 1e-16
     assert hopeless["applies"] is False
-    assert "need dimension about 10^" in hopeless["words"][0]
+    assert "known to do in dimension about 10^" in hopeless["words"][0]
 
 
 def table(path: Path, inputs: Floats, targets: Floats) -> str:

@@ -27,6 +27,7 @@ import numpy as np
 
 from shallowflow.arrays import Floats, Ints, count, one_of, shown
 from shallowflow.data.dataset import Dataset
+from shallowflow.dynamics.alternating import DistinctPoints, distinct_points, minimum_norm_outer
 from shallowflow.dynamics.clock.loop import Progress, run
 from shallowflow.dynamics.clock.outcome import Event, Stop
 from shallowflow.dynamics.clock.paths import Column, Path, Rows, within
@@ -39,7 +40,6 @@ from shallowflow.dynamics.clock.problem import (
 )
 from shallowflow.dynamics.clock.protocol import Engine, Piece, Statistics
 from shallowflow.dynamics.clock.trajectory import Setting, Trajectory
-from shallowflow.dynamics.outer_weights import DistinctPoints, distinct_points, minimum_norm_outer
 from shallowflow.errors import FileFormatError, InvalidInputError
 from shallowflow.landscape.plateau.moves import LEFT, Candidate, best_loss, margin_of, moved
 from shallowflow.models.loss import SquareLoss

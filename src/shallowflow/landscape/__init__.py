@@ -8,7 +8,6 @@ if TYPE_CHECKING:
     from shallowflow.landscape.early_alignment.aligned_neurons import MergedNeurons as MergedNeurons
     from shallowflow.landscape.early_alignment.aligned_neurons import NeuronAlignment as NeuronAlignment
     from shallowflow.landscape.early_alignment.aligned_neurons import alignment_time as alignment_time
-    from shallowflow.landscape.early_alignment.aligned_neurons import destinations as destinations
     from shallowflow.landscape.early_alignment.aligned_neurons import merged_neurons as merged_neurons
     from shallowflow.landscape.early_alignment.aligned_neurons import neuron_alignment as neuron_alignment
     from shallowflow.landscape.early_alignment.balances import Balance as Balance
@@ -18,6 +17,11 @@ if TYPE_CHECKING:
     from shallowflow.landscape.early_alignment.extremal import ExtremalVector as ExtremalVector
     from shallowflow.landscape.early_alignment.extremal import ExtremalVectors as ExtremalVectors
     from shallowflow.landscape.early_alignment.extremal import extremal_vectors as extremal_vectors
+    from shallowflow.landscape.early_alignment.frozen import Destinations as Destinations
+    from shallowflow.landscape.early_alignment.frozen import Exit as Exit
+    from shallowflow.landscape.early_alignment.frozen import destinations as destinations
+    from shallowflow.landscape.early_alignment.frozen import exit_time as exit_time
+    from shallowflow.landscape.early_alignment.next_exit import next_exit as next_exit
     from shallowflow.landscape.early_alignment.phase_state import PhaseState as PhaseState
     from shallowflow.landscape.early_alignment.phase_state import local_rate as local_rate
     from shallowflow.landscape.early_alignment.phase_state import phase_state as phase_state
@@ -33,11 +37,18 @@ if TYPE_CHECKING:
     from shallowflow.landscape.geometry.activity import activity as activity
     from shallowflow.landscape.geometry.blocks import Blocks as Blocks
     from shallowflow.landscape.geometry.blocks import blocks as blocks
+    from shallowflow.landscape.geometry.census import Census as Census
+    from shallowflow.landscape.geometry.census import census as census
+    from shallowflow.landscape.geometry.census import merge_duplicates as merge_duplicates
     from shallowflow.landscape.geometry.cones import Cone as Cone
     from shallowflow.landscape.geometry.cones import Cones as Cones
     from shallowflow.landscape.geometry.cones import cell_bound as cell_bound
     from shallowflow.landscape.geometry.cones import cones as cones
     from shallowflow.landscape.geometry.cones import face_bound as face_bound
+    from shallowflow.landscape.geometry.floors import Anatomy as Anatomy
+    from shallowflow.landscape.geometry.floors import Floor as Floor
+    from shallowflow.landscape.geometry.floors import Floors as Floors
+    from shallowflow.landscape.geometry.floors import floors as floors
     from shallowflow.landscape.geometry.orthonormal import MaskReport as MaskReport
     from shallowflow.landscape.geometry.orthonormal import mask_failure_bound as mask_failure_bound
     from shallowflow.landscape.geometry.orthonormal import mask_matrix as mask_matrix
@@ -114,16 +125,20 @@ if TYPE_CHECKING:
 
 _PLACES = {
     "early_alignment.aligned_neurons": (
-        "MergedNeurons NeuronAlignment alignment_time destinations merged_neurons neuron_alignment"
+        "MergedNeurons NeuronAlignment alignment_time merged_neurons neuron_alignment"
     ),
     "early_alignment.balances": "Balance Nature balance nature",
     "early_alignment.extremal": "ExtremalVector ExtremalVectors extremal_vectors",
     "early_alignment.phase_state": "PhaseState local_rate phase_state",
+    "early_alignment.frozen": "Destinations Exit destinations exit_time",
+    "early_alignment.next_exit": "next_exit",
     "early_alignment.pulls": "AlignmentThreshold Pull alignment_threshold minimal_subgradient pull",
     "early_alignment.spurious": "LeastSquares SpuriousConditions least_squares spurious_conditions",
     "geometry.activity": "activity",
     "geometry.blocks": "Blocks blocks",
+    "geometry.census": "Census census merge_duplicates",
     "geometry.cones": "Cone Cones cell_bound cones face_bound",
+    "geometry.floors": "Anatomy Floor Floors floors",
     "geometry.orthonormal": "MaskReport mask_failure_bound mask_matrix mask_of mask_report orthonormality",
     "geometry.pattern_level": "pattern_level",
     "geometry.subgradient": "minimal_gates",

@@ -17,7 +17,6 @@ from shallowflow.landscape.early_alignment.aligned_neurons import (
     mean_turn,
 )
 from shallowflow.landscape.early_alignment.extremal import KINDS
-from shallowflow.models import ReLUNetwork, initialize
 from tests.rounding import EPSILON
 
 
@@ -114,24 +113,6 @@ def test_cancelling_neurons_and_other_networks() -> None:
     assert len(merged_neurons(cancelling, three_points())) == 0
     with pytest.raises(InvalidInputError, match="ReLUNetwork"):
         merged_neurons(sf.KnotNetwork([0.0], [1.0]), three_points())  # type: ignore[arg-type]
-
-
-def test_destinations_are_where_tiny_flows_go() -> None:
-    """At scale 1e-12 each neuron of the flow ends in the cone of the vector it is said to turn to."""
-    data = GENERATORS["sphere"](3, 2, seed=5)
-    vectors = landscape.extremal_vectors(data)
-    start = initialize.balanced(30, 2, init_scale=1e-12, seed=0)
-    found = landscape.destinations(start, data)
-    final = sf.gradient_flow(start, data, until=12.0).final
-    assert isinstance(final, ReLUNetwork)
-    assert np.max(np.abs(final(data.inputs))) < 1e-3
-    aligned = landscape.neuron_alignment(final, data, tolerance=1e-4)
-    assert len(set(found.tolist())) >= 3
-    for j, number in enumerate(found):
-        if number >= 0:
-            assert aligned.norms[j] == pytest.approx(vectors[number].norm, rel=1e-6)
-        else:
-            assert aligned.norms[j] == 0
 
 
 def test_the_time_of_alignment_is_that_of_its_equation() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -164,6 +164,20 @@ class Task:
         if isinstance(self.loss, SquareLoss):
             return self.loss.weight(self.dataset.size)
         return 1.0 / self.dataset.size
+
+
+@dataclass(frozen=True)
+class BatchTask(Task):
+    """A network to be trained on batches of a data set; factors (steps,): of the step, None: ones.
+
+    batch: samples per step, drawn with or without replacement; noise: half the width of that of the labels.
+    """
+
+    batch: int = 1
+    replacement: bool = False
+    noise: float = 0.0
+    factors: Floats | None = None
+    seed: np.random.SeedSequence = field(default_factory=np.random.SeedSequence)
 
 
 @dataclass(frozen=True)

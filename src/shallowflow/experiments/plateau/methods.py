@@ -12,9 +12,8 @@ from shallowflow.arrays import Floats
 from shallowflow.data import Dataset
 from shallowflow.data.generators import CURVES, curve
 from shallowflow.dynamics.adam import adam
-from shallowflow.dynamics.alternating import alternating_least_squares
+from shallowflow.dynamics.alternating import alternating_least_squares, least_squares_outer
 from shallowflow.dynamics.clock.problem import Record
-from shallowflow.dynamics.outer_weights import least_squares_outer
 from shallowflow.experiments.claim import Claim
 from shallowflow.experiments.experiment import Experiment, Findings, Progress, Values, scales
 from shallowflow.experiments.figure import Figure, Panel, Series

@@ -15,9 +15,7 @@ from shallowflow.arrays import Bools, Floats, FrozenArrays, Ints, positive
 from shallowflow.data.dataset import Dataset
 from shallowflow.landscape.early_alignment.extremal import (
     KINDS,
-    ascend,
     extremal_vector,
-    extremal_vectors,
 )
 from shallowflow.landscape.early_alignment.pulls import ON, is_extremal, pull
 from shallowflow.landscape.geometry.activity import (
@@ -112,32 +110,6 @@ def alignment_time(norm: float, start: float, end: float) -> float:
     """
     norm = positive(norm, "norm")
     return float((np.arctanh(end / norm) - np.arctanh(start / norm)) / norm)
-
-
-def destinations(network: ReLUNetwork, dataset: Dataset, *, loss: Loss | None = None) -> Ints:
-    """Return for every neuron the number of the extremal vector it turns to at output zero, (m,); −1: none.
-
-    The numbers are those of `extremal_vectors`; −1 where the neuron ends at D = 0 (dead), or has a_j = 0. How
-    many neurons go where are the sizes of the basins, [early_alignment] Thm 1 and Remark 2. For balanced
-    neurons; a dominated one that comes to point away from an `opposed` vector shrinks through 0 and goes on.
-
-    Examples
-    --------
-    >>> data = Dataset([[1.0, 0.0], [0.0, 1.0]], [1.0, 1.0])
-    >>> destinations(ReLUNetwork([[2.0, 0.5], [-1.0, -1.0]], [1.0, 1.0]), data)
-    array([ 0, -1])
-    """
-    check_relu_problem(network, dataset)
-    around = pull(dataset, loss, network.slope)
-    vectors = extremal_vectors(dataset, loss, network.slope)
-    known = {vector.pattern.tobytes(): number for number, vector in enumerate(vectors)}
-    found = np.full(network.width, -1)
-    for j, (inner, outer) in enumerate(zip(network.inner, network.outer, strict=True)):
-        if outer != 0 and inner.any():
-            pattern = ascend(around, inner, 1 if outer > 0 else -1)
-            if pattern is not None:
-                found[j] = known.get(pattern.astype(np.int8).tobytes(), -1)
-    return found
 
 
 def largest_misalignments(
