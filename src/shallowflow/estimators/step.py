@@ -21,7 +21,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight
 
 from shallowflow.arrays import Floats, Ints, count, non_negative, one_of, positive
 from shallowflow.data.targets import PiecewiseConstant
@@ -137,9 +137,8 @@ class StepRegressor(OneFeatureRegressor):
 
     def predict(self, X: ArrayLike) -> Floats:
         """Return f at the rows of X, (n, 1) → (n,)."""
-        check_is_fitted(self)
-        x = self._column(validate_data(self, X, reset=False, dtype=np.float64))
-        return np.asarray(self.values_[np.searchsorted(self.jumps_, x, side="right")])
+        x = self._places(X)
+        return np.asarray(self.values_[np.searchsorted(self._cuts_at, x, side="right")])
 
     def _start(self) -> tuple[Floats, float]:
         """Return positions and sharpness at the start; refuse bad parameters."""
@@ -184,11 +183,12 @@ class StepRegressor(OneFeatureRegressor):
         sums = sums_of(points)
         centre = float(np.average(points.y, weights=points.w))
         x = points.low + points.half * points.x
-        self.jumps_ = 0.5 * (x[cuts - 1] + x[cuts])
+        self._cuts_at = 0.5 * (x[cuts - 1] + x[cuts])
+        self.jumps_ = self._shown(self._cuts_at)
         self.values_ = points.centre + points.scale * (centre + sums.means(cuts))
         self.n_jumps_ = len(cuts)
         self.network_ = StepNetwork(
-            self.jumps_ if len(cuts) else x[:1],
+            self._cuts_at if len(cuts) else x[:1],
             np.diff(self.values_) if len(cuts) else [0.0],
             self.values_[0],
         )
