@@ -13,7 +13,7 @@ PACKAGES := { n=0; while read -r word name _; do case "$$word $$name" in \
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test lint types contract docs unit test-slow coverage test-install test-processors bench venv clean
+.PHONY: demo test lint types contract docs unit test-slow coverage test-browser test-install test-processors bench venv clean
 
 demo: venv
 	$(BIN)/shallowflow reproduce --demo --out demo
@@ -53,6 +53,12 @@ test-slow: venv
 coverage: venv
 	$(BIN)/pytest -n 2 -m "not slow" --cov --cov-report=term --cov-report=html
 	@echo "htmlcov/index.html"
+
+# The page in a real browser: also part of `make test` where Chromium is there.
+test-browser: venv
+	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || \
+		{ echo "test-browser: needs Chromium (Debian: apt-get install chromium)"; exit 1; }
+	$(BIN)/pytest tests/explorer
 
 # What a user gets: the package and its dependencies in an environment of its own, nothing else on the PATH.
 USER_BIN := $(CURDIR)/.venv/user/bin

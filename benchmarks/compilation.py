@@ -29,7 +29,7 @@ net = sf.initialize.log_scaled(4, 16, log_scale=-700.0, seed=1)
 """
 DESCENT = 'sf.gradient_descent(net, data, step=1e-3, steps=100, engine="{}")'
 FLOW = 'sf.gradient_flow(net, data, until=1.0, engine="{}")'
-IN_THE_PLANE = ("cones", "patterns", "fused", "gram")
+IN_THE_PLANE = ("cones", "patterns", "fused", "lanes")
 USES = {
     **{f"descent, {name}": (PLANE, DESCENT.format(name)) for name in IN_THE_PLANE},
     "descent, blocks": (CURVE, DESCENT.format("blocks")),

@@ -20,8 +20,7 @@ from benchmarks.ticks import advance
 from shallowflow.data import Dataset
 from shallowflow.data.generators import sphere, stewart, three_points
 from shallowflow.dynamics.choice import ENGINES, chosen_engine
-from shallowflow.dynamics.clock.problem import Task
-from shallowflow.dynamics.clock.record import Record
+from shallowflow.dynamics.clock.problem import Record, Task
 from shallowflow.dynamics.engines.cones import ConeDescent, PatternDescent
 from shallowflow.dynamics.engines.stepping import DenseDescent
 from shallowflow.dynamics.flow import gradient_flow

@@ -14,7 +14,7 @@ from scipy.integrate import RK45
 from shallowflow.arrays import Floats
 from shallowflow.data import Dataset
 from shallowflow.data.generators import stewart, three_points
-from shallowflow.dynamics.clock.record import Record
+from shallowflow.dynamics.clock.problem import Record
 from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.dynamics.descent import gradient_descent
 from shallowflow.dynamics.flow import gradient_flow

@@ -27,7 +27,7 @@ from scipy.optimize import nnls
 import shallowflow as sf
 from shallowflow.dynamics.choice import ENGINES, IN_SPAN, Choice, chosen_engine
 from shallowflow.dynamics.clock.problem import Task
-from shallowflow.dynamics.engines.spanned import SpannedDescent
+from shallowflow.dynamics.engines.sweeps import SpannedDescent
 
 SIZES, DIMENSIONS, WIDTHS = (3, 20, 100, 1000), (2, 3, 10, 100), (10, 100, 1000, 10_000)
 STEPS = (10**3, 10**5, 10**6)

@@ -152,7 +152,7 @@ def growth() -> None:
     cases = [("fused", n, 100, 39) for n in (750, 1500, 3000, 6000)]
     cases += [("fused", 3000, d, 39) for d in (25, 50, 200)]
     cases += [("fused", 3000, 100, m) for m in (16, 80, 160)]
-    cases += [("gram", n, 1000, 39) for n in (250, 500, 1000)]
+    cases += [("auto", n, 1000, 39) for n in (250, 500, 1000)]  # in the span of the inputs
     cases += [("decoupled", n, 2000, 39) for n in (500, 1000, 2000)]
     cases += [("decoupled", 2000, 2000, m) for m in (16, 80)]
     for name, n, d, m in cases:
@@ -178,7 +178,7 @@ def main() -> None:
     if not torch:
         console.print("PyTorch is not installed: its row is left out.")
     compare("d = 100, n = 3000, m = 39", sphere(3000, 100), 39, 100, ("fused",), torch)
-    compare("d = 2000, n = 1000, m = 36", sphere(1000, 2000), 36, 20, ("gram", "fused"), torch)
+    compare("d = 2000, n = 1000, m = 36", sphere(1000, 2000), 36, 20, ("auto", "fused"), torch)
     compare("orthogonal, d = n = 2000, m = 37", axes(2000, 2000), 37, 5, ("decoupled", "fused"), torch)
     growth()
 

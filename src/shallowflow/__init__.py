@@ -38,6 +38,7 @@ __all__ = [
     "alternating_least_squares",
     "certificates",
     "certify",
+    "certify_all",
     "data",
     "estimators",
     "experiments",
@@ -76,7 +77,7 @@ _NAMES = {
     "PiecewiseAffine": "shallowflow.data",
     "PiecewiseConstant": "shallowflow.data",
     "ReLUNetwork": "shallowflow.models",
-    "Record": "shallowflow.dynamics.clock.record",
+    "Record": "shallowflow.dynamics.clock.problem",
     "SaddleToSaddle": "shallowflow.dynamics.saddle_to_saddle",
     "ShallowflowError": "shallowflow.errors",
     "SquareLoss": "shallowflow.models",
@@ -88,6 +89,7 @@ _NAMES = {
     "adam": "shallowflow.dynamics.adam",
     "alternating_least_squares": "shallowflow.dynamics.alternating",
     "certify": "shallowflow.certificates",
+    "certify_all": "shallowflow.certificates",
     "gradient_descent": "shallowflow.dynamics.descent",
     "gradient_flow": "shallowflow.dynamics.flow",
     "hitting_times": "shallowflow.dynamics.two_timescale",
@@ -116,13 +118,13 @@ _MODULES = {
 
 if TYPE_CHECKING:
     from shallowflow import certificates, data, estimators, experiments, landscape, studies
-    from shallowflow.certificates import certify
+    from shallowflow.certificates import certify, certify_all
     from shallowflow.data import Additive, Dataset, PiecewiseAffine, PiecewiseConstant
     from shallowflow.dynamics.adam import adam
     from shallowflow.dynamics.alternating import alternating_least_squares
     from shallowflow.dynamics.anls import active_neuron_least_squares
     from shallowflow.dynamics.clock.outcome import Event, Outcome
-    from shallowflow.dynamics.clock.record import Record
+    from shallowflow.dynamics.clock.problem import Record
     from shallowflow.dynamics.clock.trajectory import Trajectory
     from shallowflow.dynamics.descent import gradient_descent
     from shallowflow.dynamics.flow import gradient_flow

@@ -190,3 +190,19 @@ def test_what_it_points_to_exists() -> None:
     for name in ("PiecewiseConstant", "StepRegressor"):
         assert name in words
         assert hasattr(sf, name) or hasattr(sf.estimators, name)
+
+
+def test_a_target_without_a_jump_is_refused() -> None:
+    network = sf.initialize.uniform_positions(20, sharpness=4e-3, seed=0)
+    for theorem in ("theorem-2", "definition-2", "prop-4"):
+        with pytest.raises(sf.InvalidInputError, match="target: jumps must not be 0"):
+            sf.certify(f"two_timescale/{theorem}", network, sf.PiecewiseConstant([0.5], [1.0, 1.0]))
+
+
+def test_positions_outside_the_interval_have_a_distance_and_no_bound() -> None:
+    network = sf.StepNetwork([-0.5, 0.5], [0.0, 0.0], 0.0, 0.01)
+    assert sf.landscape.separation(network) == pytest.approx(0.495, abs=1e-15)
+    found = sf.certify("two_timescale/prop-1", network, sf.PiecewiseConstant([0.5], [0.0, 1.0]))
+    assert not found.holds
+    assert found.promises[0].bound is None
+    assert found.promises[0].kept is None

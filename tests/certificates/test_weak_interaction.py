@@ -14,7 +14,7 @@ from shallowflow.certificates import weak_interaction as paper
 from shallowflow.certificates.weak_interaction import verdict
 from shallowflow.certificates.weak_interaction_rates import curvature_bounds
 from shallowflow.data.generators import orthogonal, orthonormal, sphere
-from shallowflow.dynamics.clock.setting import Setting
+from shallowflow.dynamics.clock.trajectory import Setting
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape import correctly_activated, gaussian_dimension, interaction
 from shallowflow.landscape.weak_interaction.group_flow import GroupFlow

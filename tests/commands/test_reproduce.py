@@ -156,7 +156,7 @@ def test_an_experiment_that_raises_is_in_the_report_and_stops_nothing(
     result = here("--out", "out")
     assert result.exit_code == 1
     assert result.stderr == "plateau/one: RuntimeError: this figure cannot be\n"
-    assert "2 of 4 claims hold" in result.stdout
+    assert "2 of 4 claims hold, 2 fail" in result.stdout
     page = Path("out/report.html").read_text()
     assert "not run to its end</span>: RuntimeError: this figure cannot be</p>" in page
     told = json.loads(Path("out/reproductions.json").read_text())["reproductions"]

@@ -20,11 +20,12 @@ THEN: dict[str, Any] = read("runs.json")
 RETIRED: dict[tuple[str, str, str], tuple[str, bool]] = {
     ("gradient_descent", "engine", "sliding"): ("cones", False),
     ("gradient_descent", "engine", "bucketed"): ("patterns", True),
+    ("gradient_descent", "engine", "gram"): ("fused", True),
     ("active_neuron_least_squares", "method", "chain"): ("windowed", True),
     ("active_neuron_least_squares", "method", "reference"): ("windowed", True),
 }
 """(verb, option, value) that this version no longer takes → what to write instead, and whether it computes
-the same up to rounding. ("gradient_descent", "engine", "gram"): ("fused", True), say."""
+the same up to rounding."""
 
 FEWEST = 10
 CHOOSERS = ("engine", "method")

@@ -39,7 +39,6 @@ DESCENTS: dict[str, Run] = {
     "descent, patterns, sum": _descent(NEURONS, PLANE, "patterns", loss=sf.SquareLoss("sum")),
     "descent, lanes": _descent(NEURONS, PLANE, "lanes"),
     "descent, fused": _descent(NEURONS, PLANE, "fused"),
-    "descent, gram": _descent(NEURONS, PLANE, "gram"),
     "descent, decoupled": _descent(NEURONS, sf.Dataset(np.eye(2), [1.0, -2.0]), "decoupled"),
     "descent, blocks": _descent(KNOTS, CURVE, "blocks", loss=sf.SquareLoss("sum"), step=1e-3),
     "descent, windows": _descent(STEPS, sf.Dataset([[0.1], [0.4], [0.8]], [1.0, 2.0, 0.0]), "windows"),

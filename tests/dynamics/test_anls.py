@@ -9,8 +9,7 @@ import pytest
 
 import shallowflow as sf
 from shallowflow.arrays import Floats
-from shallowflow.dynamics.anls import METHODS, active_neuron_least_squares
-from shallowflow.dynamics.engines.anls import Moves
+from shallowflow.dynamics.anls import METHODS, Moves, active_neuron_least_squares
 from shallowflow.landscape.plateau.moves import relu_matrix
 from tests.dynamics.engines.anls_twin import losses_of_candidates, reference_run
 

@@ -12,7 +12,7 @@ import shallowflow as sf
 from shallowflow.certificates import certify
 from shallowflow.data.generators import orthogonal
 from shallowflow.dynamics.clock.paths import Snapshots
-from shallowflow.dynamics.clock.setting import Setting
+from shallowflow.dynamics.clock.trajectory import Setting
 from shallowflow.readings.settings import agreed
 
 DATA = orthogonal(6, 12, seed=1)

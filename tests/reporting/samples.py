@@ -30,7 +30,7 @@ def figure(*panels: Panel, **changes: Any) -> Figure:
     return Figure(**{"name": "fig", "title": "A figure", "panels": panels or (panel(),), **changes})
 
 
-def claim(holds: bool = True, reason: str = "") -> Claim:
+def claim(holds: bool | None = True, reason: str = "") -> Claim:
     return Claim("the loss stays positive", "loss > 0", "loss 0.0875", holds, reason)
 
 

@@ -10,13 +10,17 @@ import numpy as np
 import pytest
 
 from shallowflow.errors import InvalidInputError
-from shallowflow.experiments.figure import Panel, Series
+from shallowflow.experiments.claim import Claim
+from shallowflow.experiments.figure import Animation, Panel, Series
 from shallowflow.reporting import report
-from shallowflow.reporting.report import parameters_text, report_page, write_report
+from shallowflow.reporting.cards import parameters_text
+from shallowflow.reporting.report import report_page, write_report
+from shallowflow.reporting.stories import STORIES
 from shallowflow.reporting.summary import versions
 from tests.reporting.samples import HOSTILE, claim, figure, panel, reproduction
 
 VOID = {"meta", "img", "br"}
+WORDS = ("printed", "authors")
 
 
 class Page(HTMLParser):
@@ -71,8 +75,8 @@ def test_links_lead_to_the_experiments() -> None:
         report_page([reproduction("plateau/fig 9&<"), reproduction("plateau/fig1")], picture=one_picture)
     ).tags
     targets = [a["href"].removeprefix("#") for tag, a in tags if tag == "a"]
-    assert len(targets) == 2
-    assert targets == [a["id"] for tag, a in tags if tag == "article"]
+    assert len(targets) == 3
+    assert targets == [a["id"] for tag, a in tags if tag in ("section", "article")]
 
 
 def test_hostile_texts_stay_texts() -> None:
@@ -85,15 +89,18 @@ def test_hostile_texts_stay_texts() -> None:
         figures=(
             figure(panel(title=HOSTILE), name=HOSTILE, title=HOSTILE, caption=HOSTILE, notes=(HOSTILE,)),
         ),
-        claims=(claim(False, HOSTILE), type(claim())(HOSTILE, HOSTILE, HOSTILE, True)),
+        claims=(
+            claim(False, HOSTILE),
+            Claim(HOSTILE, HOSTILE, HOSTILE, True, HOSTILE, HOSTILE, ours=True, setting=HOSTILE),
+        ),
     )
     read = Page(report_page([hostile], title=HOSTILE))
     assert "script" not in [tag for tag, _ in read.tags]
-    known = {"lang", "charset", "name", "content", "class", "aria-label", "href", "id", "alt", "src"}
+    known = {"lang", "charset", "name", "content", "class", "aria-label", "href", "id", "alt", "src", "style"}
     assert {name for _, attributes in read.tags for name in attributes} <= known
-    # title twice (tab, heading), name, title twice (contents, heading), source twice, scale, parameter twice,
-    # caption, note, reason, and three cells of the second claim
-    assert read.text.count(HOSTILE) == 16
+    # title twice (tab, heading), name, title twice (contents, heading), source, scale, parameter twice,
+    # caption, note, reason, and the six texts of the second claim
+    assert read.text.count(HOSTILE) == 18
 
 
 def test_counts_and_verdicts_are_words() -> None:
@@ -107,23 +114,83 @@ def test_counts_and_verdicts_are_words() -> None:
             picture=one_picture,
         )
     )
-    assert "2 of 3 claims hold" in read.text
+    assert "2 of 3 claims hold, 1 fails" in read.text
+    assert "✓ 1 ✗ 1 1 of 2 claims hold, 1 fails." in read.text.replace("\u2002", " ")
     assert read.text.count("✓ holds") == 2
     assert read.text.count("✗ fails") == 1
     assert "too few neurons" in read.text
     assert "makes no claims" in read.text
 
 
-def test_the_reason_column_is_there_only_when_needed() -> None:
-    assert "Reason" not in Page(report_page([reproduction()], picture=one_picture)).text
-    with_reason = reproduction(claims=(claim(True, "depends on the seed"),))
-    assert "Reason" in Page(report_page([with_reason], picture=one_picture)).text
+def test_what_fails_or_is_open_is_seen_and_what_holds_is_folded() -> None:
+    claims = (claim(), Claim("it ends", "", "no", False), Claim("it is so", "", "?", None, "too few runs"))
+    page = report_page([reproduction(claims=claims)], picture=one_picture)
+    shown = re.sub("<details>.*?</details>", "", page, flags=re.DOTALL)
+    for expected in ("it ends", "✗ fails", "it is so", "? open", "too few runs"):
+        assert expected in shown
+    assert "the loss stays positive" in page
+    assert "the loss stays positive" not in shown
+    assert "<summary>1 claim holds</summary>" in page
+
+
+def test_settings_stand_side_by_side() -> None:
+    both = [Claim("it ends", "soon", f"in {word}", word == "authors", setting=word) for word in WORDS]
+    parameters = {"steps": {"printed": 18_000, "authors": 5}, "width": 20}
+    page = report_page([reproduction(claims=tuple(both), parameters=parameters)], picture=one_picture)
+    assert page.count("it ends") == 1
+    assert page.count("soon") == 1
+    sides = re.findall(r'<div class="side (.*?)-side">\n<p><strong>(.*?)</strong>', page)
+    assert sides == [("no", "printed"), ("yes", "authors")]
+    assert "<td>steps</td><td>18,000</td><td>5</td>" in page
+    assert "“Printed” settings are those" in page
+    assert "“Printed” settings are those" not in report_page([reproduction()], picture=one_picture)
+
+
+def test_ours_stand_apart_from_the_papers_claims() -> None:
+    ours = Claim("one more", "", "1", False, ours=True)
+    page = report_page([reproduction(claims=(ours, claim()))], picture=one_picture)
+    assert page.index("1 claim holds") < page.index("Asked by us") < page.index("one more")
+    assert "1 of 1 claims hold; of ours 0 of 1 claims hold, 1 fails" in page
+
+
+def test_a_paper_has_a_story_and_only_the_letters_that_occur() -> None:
+    told = reproduction("two_timescale/a", claims=(Claim("small ε", "", "", True),))
+    page = report_page([told, reproduction("another/b")], picture=one_picture)
+    assert "drift to the jumps" in page
+    assert "<dt>ε</dt>" in page
+    assert "<dt>η</dt>" not in page
+    for story in STORIES.values():
+        assert len(re.findall(r"[.:] [A-Z]", story.sentences)) == 1
+        assert len({letter for letter, _ in story.letters}) == len(story.letters)
+
+
+def test_animations_are_inside(tmp_path: Path) -> None:
+    frames = tuple(small(title=f"{k}") for k in range(3))
+    told = reproduction(
+        figures=(small(),), animations=(Animation("film", "A film", frames, ("a", "b", "c")),)
+    )
+    page = write_report([told], tmp_path)
+    gif = (tmp_path / "animations" / "plateau-film.gif").read_bytes()
+    assert f"data:image/gif;base64,{base64.b64encode(gif).decode()}" in page.read_text()
+    assert 'href="animations/plateau-film.html"' in page.read_text()
+
+
+def test_progress_is_shown_until_the_page_is_written(tmp_path: Path) -> None:
+    seen = list[tuple[float, str]]()
+    frames = tuple(small() for _ in range(12))
+    told = reproduction(figures=(small(),), animations=(Animation("film", "A film", frames, ("t",) * 12),))
+    write_report([told], tmp_path, lambda done, doing: seen.append((done, doing)))
+    fractions = [done for done, _ in seen]
+    assert fractions == sorted(fractions)
+    assert seen[0] == (0.0, "figure plateau-fig")
+    assert seen[1][1] == "animation plateau-film"
+    assert seen[-1] == (1.0, "the page")
 
 
 def test_papers_come_in_their_usual_order() -> None:
     names = ["plateau/a", "another/b", "two_timescale/c", "plateau/d"]
     page = report_page([reproduction(name) for name in names], picture=one_picture)
-    assert re.findall(r"<h2>(.*?)</h2>", page) == ["Two timescale", "Plateau", "Another"]
+    assert re.findall(r"<h2>(.*?)</h2>", page) == ["Two timescales", "Plateaus", "Another"]
     assert re.findall(r"<h3>Title of (.*?)</h3>", page) == [
         "two_timescale/c",
         "plateau/a",
@@ -217,6 +284,7 @@ def test_the_numbers_are_those_of_the_reproduction(tmp_path: Path) -> None:
             "reason": "why",
             "fails_if": "",
             "ours": False,
+            "setting": "",
         }
     ]
     (series,) = told["figures"][0]["panels"][0]["series"]

@@ -7,9 +7,17 @@ from shallowflow.data import GENERATORS, Dataset
 from shallowflow.dynamics.clock.outcome import Event, Outcome
 from shallowflow.dynamics.clock.paths import Snapshots, flatten
 from shallowflow.dynamics.clock.trajectory import Trajectory
+from shallowflow.experiments.claim import Claim
 from shallowflow.experiments.figure import Panel, Series
 from shallowflow.models import KnotNetwork
-from shallowflow.reporting.summary import LARGEST_SERIES, catalogue, plain, run_summary, summary
+from shallowflow.reporting.summary import (
+    LARGEST_SERIES,
+    catalogue,
+    claims_text,
+    plain,
+    run_summary,
+    summary,
+)
 from tests.reporting.samples import claim, figure, reproduction
 
 
@@ -32,8 +40,23 @@ def test_plain(value: object, expected: object) -> None:
 def test_summary_counts_claims_and_leaves_out_the_numbers_of_figures() -> None:
     told = summary([reproduction(claims=(claim(), claim(False))), reproduction(claims=())])
     assert told["claims"] == {"total": 2, "hold": 1, "fail": 1, "open": 0}
+    assert told["ours"] == {"total": 0, "hold": 0, "fail": 0, "open": 0}
     assert [figure.keys() for figure in told["reproductions"][0]["figures"]] == [{"name", "title", "caption"}]
     assert {"python", "shallowflow", "numpy", "numba"} <= told["versions"].keys()
+
+
+def test_counts_are_by_paper_and_ours_stand_apart() -> None:
+    mixed = (claim(), claim(None), Claim("more", "", "", False, ours=True))
+    told = summary([reproduction("plateau/a", claims=mixed), reproduction("incremental/b")])
+    assert told["claims"] == {"total": 3, "hold": 2, "fail": 0, "open": 1}
+    assert told["ours"] == {"total": 1, "hold": 0, "fail": 1, "open": 0}
+    assert list(told["by_paper"]) == ["incremental", "plateau"]
+    assert told["by_paper"]["plateau"] == {
+        "claims": {"total": 2, "hold": 1, "fail": 0, "open": 1},
+        "ours": {"total": 1, "hold": 0, "fail": 1, "open": 0},
+    }
+    found = claims_text([reproduction(claims=mixed)])
+    assert found == "1 of 2 claims hold, 1 is open; of ours 0 of 1 claims hold, 1 fails"
 
 
 def test_very_long_series_are_named_only() -> None:

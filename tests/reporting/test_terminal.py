@@ -13,7 +13,7 @@ from rich.table import Table
 
 from shallowflow.data import Dataset
 from shallowflow.estimators import Pieces
-from shallowflow.experiments.claim import Claim
+from shallowflow.experiments.claim import Claim, Interval
 from shallowflow.reporting.summary import fit_summary, write_pieces
 from shallowflow.reporting.terminal import (
     LONGEST,
@@ -24,6 +24,7 @@ from shallowflow.reporting.terminal import (
     fit_text,
     generators_table,
     output,
+    papers_table,
     pieces_table,
     progress_bar,
     run_text,
@@ -49,6 +50,24 @@ def test_claims_show_what_was_published_and_what_came_out() -> None:
     text = printed(claims_table(reproduction(claims=(claim(), claim(False, "too few neurons")))))
     for expected in ("plateau/fig1", "loss > 0", "loss 0.0875", "✓ holds", "✗ fails", "(too few neurons)"):
         assert expected in text
+
+
+def test_an_open_claim_says_why_and_what_would_make_it_fail() -> None:
+    share = Claim.that("most starts", "0.9", Interval.of_share(8, 10), least=0.9, setting="printed")
+    ours = Claim("one more", "", "1", True, ours=True)
+    lines = printed(claims_table(reproduction(claims=(ours, share)))).splitlines()
+    for expected in ("printed: most starts", "0.8 [0.444, 0.975]", "fails below 0.9", "? open"):
+        assert any(expected in line for line in lines), expected
+    # Ours come last.
+    assert "ours: one more" in next(line for line in reversed(lines) if line.strip())
+
+
+def test_papers_are_counted() -> None:
+    done = [reproduction("plateau/a", claims=(claim(), claim(None), claim(False)))]
+    done.append(reproduction("incremental/b", claims=(Claim("", "", "", True, ours=True),)))
+    rows = [" ".join(line.split()) for line in printed(papers_table(done)).splitlines()]
+    assert "incremental 0 0 0 0 1 1 0 0" in rows
+    assert "plateau 3 1 1 1 0 0 0 0" in rows
 
 
 def test_markup_in_texts_is_shown_as_it_stands() -> None:

@@ -1,9 +1,9 @@
-"""What a theorem promises, checked: `certify(theorem, …)`, one file per paper."""
+"""What a theorem promises, checked: `certify(theorem, …)`, `certify_all(…)`, one file per paper."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from shallowflow.arrays import Choices, one_of, shown
@@ -15,6 +15,7 @@ from shallowflow.certificates import (
     weak_interaction,
     weak_interaction_rates,
 )
+from shallowflow.certificates.answers import Answers, answer, sort_out
 from shallowflow.certificates.certificate import Certificate, Hypothesis, Promise, Question, Table, Verdict
 from shallowflow.data.dataset import checked_dataset
 from shallowflow.dynamics.clock.trajectory import checked_trajectory
@@ -80,6 +81,35 @@ def certify(theorem: str, *args: Any, **kwargs: Any) -> Certificate:
     return check(*args, **kwargs)
 
 
+def certify_all(*given: object, papers: Sequence[str] | None = None) -> Answers:
+    """Return what every theorem says about a network, a data set or target, and a run, in any order.
+
+    Any of the three may be left out; a run gives its network at the start and its data unless they are given.
+    A theorem about something else does not apply, because …: nothing raises. papers: their words, all by
+    default.
+
+    Examples
+    --------
+    >>> from shallowflow.data import Dataset
+    >>> from shallowflow.models import KnotNetwork
+    >>> data = Dataset([[0.0], [1.0], [2.0], [3.0]], [0.0, 1.0, 2.0, 3.0])
+    >>> answers = certify_all(KnotNetwork([0.0], [1.0]), data)
+    >>> print(answers["plateau/lemma-3.4"].holds)
+    True
+    >>> print(answers["two_timescale/prop-1"])
+    two_timescale/prop-1: does not apply because it is about a StepNetwork, not about a KnotNetwork.
+    """
+    asked = sort_out(given)
+    words = VERDICTS if papers is None else [one_of(paper, "papers", VERDICTS) for paper in papers]
+    return Answers(
+        {
+            theorem: answer(theorem, check, asked)
+            for theorem, check in CERTIFICATES.items()
+            if theorem.partition("/")[0] in words
+        }
+    )
+
+
 def _check_arguments(
     theorem: str, check: Callable[..., Certificate], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> None:
@@ -102,6 +132,7 @@ def _check_arguments(
 __all__ = [
     "CERTIFICATES",
     "VERDICTS",
+    "Answers",
     "Certificate",
     "Hypothesis",
     "Promise",
@@ -109,4 +140,5 @@ __all__ = [
     "Table",
     "Verdict",
     "certify",
+    "certify_all",
 ]

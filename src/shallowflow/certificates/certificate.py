@@ -71,7 +71,8 @@ class Certificate:
     """What a theorem says about given data, network and (maybe) trajectory.
 
     theorem: its name in `CERTIFICATES`. Promises are listed whether or not the hypotheses hold: a promise
-    may be kept by luck, but only `holds` makes it the theorem's.
+    may be kept by luck, but only `holds` makes it the theorem's. reason: why the theorem is about something
+    else altogether ("" if it is not); then there are neither hypotheses nor promises.
 
     Examples
     --------
@@ -87,11 +88,12 @@ class Certificate:
     theorem: str
     hypotheses: tuple[Hypothesis, ...]
     promises: tuple[Promise, ...]
+    reason: str = ""
 
     @property
     def holds(self) -> bool:
         """Whether every hypothesis is known to hold."""
-        return all(hypothesis.holds is True for hypothesis in self.hypotheses)
+        return not self.reason and all(hypothesis.holds is True for hypothesis in self.hypotheses)
 
     @property
     def kept(self) -> bool | None:
@@ -99,7 +101,7 @@ class Certificate:
         outcomes = [promise.kept for promise in self.promises]
         if False in outcomes:
             return False
-        return None if None in outcomes else True
+        return None if None in outcomes or self.reason else True
 
     def __str__(self) -> str:
         lines = [f"{self.theorem}: {self._verdict()}"]
@@ -109,6 +111,8 @@ class Certificate:
         return "\n".join(lines)
 
     def _verdict(self) -> str:
+        if self.reason:
+            return f"does not apply because {self.reason}."
         if self.holds:
             return "applies."
         if any(hypothesis.holds is False for hypothesis in self.hypotheses):

@@ -85,10 +85,11 @@ def prop_1(network: StepNetwork, target: PiecewiseConstant) -> Certificate:
     """Certify that H(u) is positive definite: its least eigenvalue is at least Δ(u)/8 for u ∈ 𝒰."""
     check_steps(network, target)
     gap = separation(network)
-    inside = Hypothesis("u ∈ 𝒰: Δ(u) > 2η", well_separated(network), gap, 2.0 * network.sharpness)
+    inside = Hypothesis("u ∈ 𝒰: in [0, 1], Δ(u) > 2η", well_separated(network), gap, 2.0 * network.sharpness)
     least = float(np.linalg.eigvalsh(feature_gram(network))[0])
     statement = "the least eigenvalue of the Hessian in the weights is at least"
-    return Certificate("two_timescale/prop-1", (inside,), (Promise.that(statement, least, ">=", gap / 8.0),))
+    bound = gap / 8.0 if inside.holds else None
+    return Certificate("two_timescale/prop-1", (inside,), (Promise.that(statement, least, ">=", bound),))
 
 
 def class_of(network: StepNetwork, target: PiecewiseConstant) -> StepClass:

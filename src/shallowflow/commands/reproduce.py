@@ -63,7 +63,7 @@ def reproduce(
     if jobs is not None and dask not in (None, LOCAL):
         raise InvalidInputError(f"--jobs: has no meaning with a Dask scheduler elsewhere, got {jobs}")
     executor: Executor = Processes(jobs) if dask is None else Cluster(dask, jobs)
-    from shallowflow.reporting.report import prepare_directory, write_report
+    from shallowflow.reporting.report import prepare_directory
     from shallowflow.reporting.summary import summary
 
     prepare_directory(out, "--out")
@@ -77,11 +77,11 @@ def reproduce(
             _run(missing, scale, store, executor, alone=jobs == 1 and dask is None)
         except KeyboardInterrupt:
             done = _recalled(experiments, scale, store)
-            kept = f"; {write_report(done, out)} has what was finished" if done else ""
+            kept = f"; {_report(done, out)} has what was finished" if done else ""
             click.echo(f"interrupted: {len(done)} of {len(experiments)} experiments finished{kept}", err=True)
             ctx.exit(INTERRUPTED)
         done = _recalled(experiments, scale, store)
-    page = write_report(done, out)
+    page = _report(done, out)
     failed = [one for one in done if one.error]
     result = {**summary(done), "report": str(page)}
     if as_json:
@@ -115,10 +115,19 @@ def _recalled(experiments: Sequence[Experiment], scale: str, store: Store) -> li
     return [reproduction for reproduction in found if reproduction is not None]
 
 
+def _report(done: Sequence[Reproduction], out: str) -> Path:
+    """Write the report, and show how far it is: drawing takes longer than some experiments."""
+    from shallowflow.reporting.report import write_report
+    from shallowflow.reporting.terminal import progress_bar
+
+    with progress_bar("report") as show:
+        return write_report(done, out, show)
+
+
 def _print_results(done: Sequence[Reproduction], kept: int, page: str) -> None:
     """Print the claims of every experiment, what went wrong, and where the report is."""
-    from shallowflow.reporting.summary import count_claims
-    from shallowflow.reporting.terminal import claims_table, output
+    from shallowflow.reporting.summary import by_paper, claims_text
+    from shallowflow.reporting.terminal import claims_table, output, papers_table
 
     for reproduction in done:
         if not reproduction.error:
@@ -128,8 +137,9 @@ def _print_results(done: Sequence[Reproduction], kept: int, page: str) -> None:
             click.echo(f"{reproduction.experiment.name}: {reproduction.error.splitlines()[0]}", err=True)
     if kept:
         click.echo(f"{kept} of {len(done)} experiments were finished before; --fresh runs them again")
-    held, total = count_claims(done)
-    click.echo(f"{held} of {total} claims hold")
+    if len(by_paper(done)) > 1:
+        output().print(papers_table(done))
+    click.echo(claims_text(done))
     click.echo(page)
 
 

@@ -12,11 +12,16 @@ from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.choice import chosen_engine
 from shallowflow.dynamics.clock.loop import Progress, run
 from shallowflow.dynamics.clock.paths import flatten
-from shallowflow.dynamics.clock.problem import Task, check_problem, checked_loss, checked_record
+from shallowflow.dynamics.clock.problem import (
+    Record,
+    Task,
+    check_problem,
+    checked_loss,
+    checked_record,
+    default_record,
+)
 from shallowflow.dynamics.clock.protocol import Ticking
-from shallowflow.dynamics.clock.record import Record, default_record
-from shallowflow.dynamics.clock.setting import Setting
-from shallowflow.dynamics.clock.trajectory import Trajectory
+from shallowflow.dynamics.clock.trajectory import Setting, Trajectory
 from shallowflow.dynamics.engines.stepping import Stepping
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.geometry.blocks import sort_data

@@ -16,10 +16,15 @@ from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.adam import Moments, Rates
 from shallowflow.dynamics.clock.loop import Progress, run
 from shallowflow.dynamics.clock.paths import flatten
-from shallowflow.dynamics.clock.problem import Task, check_problem, checked_record, checked_square_loss
-from shallowflow.dynamics.clock.record import Record, default_record
-from shallowflow.dynamics.clock.setting import Setting
-from shallowflow.dynamics.clock.trajectory import Trajectory
+from shallowflow.dynamics.clock.problem import (
+    Record,
+    Task,
+    check_problem,
+    checked_record,
+    checked_square_loss,
+    default_record,
+)
+from shallowflow.dynamics.clock.trajectory import Setting, Trajectory
 from shallowflow.dynamics.engines.stepping import Stepping
 from shallowflow.dynamics.outer_weights import (
     dense_outer,

@@ -8,16 +8,19 @@ those of the other engines, of the flows and of first compilations are estimates
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from hashlib import sha1
 from importlib import import_module
 from math import ceil, comb, expm1, inf, log2
 from operator import mul
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,7 +28,7 @@ from shallowflow.arrays import one_of
 from shallowflow.data.targets import PiecewiseConstant
 from shallowflow.dynamics.clock.problem import SampledTask, Task
 from shallowflow.dynamics.clock.protocol import Engine
-from shallowflow.dynamics.engines.spanned import SpannedDescent
+from shallowflow.dynamics.engines.sweeps import SpannedDescent
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.geometry.orthonormal import ORTHONORMAL, orthogonal, orthonormality
 from shallowflow.models.loss import LogisticLoss, NormLoss, SquareLoss
@@ -47,26 +50,28 @@ TINY_START = 1e-8
 """Below this size a frozen coordinate can be revived by the rounding of the others."""
 LANES = 8 if "X86_V4" in str(np.show_config(mode="dicts")) else 4
 """Doubles in a vector register."""
-KERNELS = Path(__file__).parents[1] / "kernels"
+KERNELS = Path(__file__).absolute().parents[1] / "kernels"
+
+Fits = Callable[[Any], bool]
+Numbers = tuple[float, ...]
 
 
 @dataclass(frozen=True)
 class Choice:
     """An engine of a verb: what it needs, whether it fits a task, what a run costs, where it is.
 
-    kernel: the module of its compiled arithmetic ("": NumPy) and the seconds of its first compilation; auto:
-    whether it may be taken unasked; single: whether it can work in single precision.
+    kernel: the module of its compiled arithmetic ("": NumPy) and the seconds of its first compilation;
+    single: whether it can work in single precision.
     """
 
     verb: str
     name: str
     load: str
     needs: str
-    fits: Callable[[Any], bool]
+    fits: Fits
     cost: Callable[[Any], float]
     kernel: str = ""
     seconds: float = 0.0
-    auto: bool = True
     single: bool = False
 
     def engine(self) -> Callable[..., Engine[Any]]:
@@ -88,54 +93,56 @@ class Choice:
 
 
 def compiled_before(kernel: str) -> bool:
-    """Whether Numba has kept machine code of a kernel's module beside its source (it looks nowhere else)."""
-    *folders, module = kernel.split(".")
-    kept = KERNELS.joinpath(*folders, "__pycache__")
-    return next(kept.glob(f"{module}.*.nbi"), None) is not None
+    """Whether Numba has kept machine code of a kernel's module: beside its source, or in NUMBA_CACHE_DIR."""
+    source = KERNELS.joinpath(*kernel.split("."))
+    folder, kept = source.parent, source.parent / "__pycache__"
+    if chosen := os.environ.get("NUMBA_CACHE_DIR"):
+        kept = Path(chosen, f"{folder.name}_{sha1(str(folder).encode()).hexdigest()}")
+    return next(kept.glob(f"{source.name}.*.nbi"), None) is not None
 
 
 # --- Gradient descent. Nanoseconds per step, after [benchmarks/regret.py].
 
 
-def relu(task: Task) -> bool:
-    """Whether the task has a ReLU network, and a loss that compiled engines know."""
-    return isinstance(task.network, ReLUNetwork) and isinstance(task.loss, SquareLoss | LogisticLoss)
+def _of(networks: type | UnionType, losses: type | UnionType = object) -> Fits:
+    """Return whether a task has such a network, and such a loss."""
+    return lambda task: isinstance(task.network, networks) and isinstance(task.loss, losses)
+
+
+relu = _of(ReLUNetwork, SquareLoss | LogisticLoss)
+"""Whether the task has a ReLU network, and a loss that compiled engines know."""
+_knots, _log_scaled = _of(KnotNetwork, SquareLoss), _of(LogScaledNetwork, SquareLoss)
+_of_steps = _of(StepNetwork | AdditiveStepNetwork)
+_steps = _of(StepNetwork | AdditiveStepNetwork, SquareLoss | NormLoss)
 
 
 def _plane(task: Task) -> bool:
-    return relu(task) and _sizes(task)[1] == 2
+    return relu(task) and _sizes(task).d == 2
 
 
 def _orthogonal(task: Task) -> bool:
     return relu(task) and orthogonal(task.dataset.inputs)
 
 
-def _knots(task: Task) -> bool:
-    return isinstance(task.network, KnotNetwork) and isinstance(task.loss, SquareLoss)
-
-
-def _log_scaled(task: Task) -> bool:
-    return isinstance(task.network, LogScaledNetwork) and isinstance(task.loss, SquareLoss)
-
-
 def _orthonormal(task: Task) -> bool:
     return _log_scaled(task) and orthonormality(task.dataset.inputs) <= ORTHONORMAL
 
 
-def _steps(task: Task) -> bool:
-    steps = isinstance(task.network, StepNetwork | AdditiveStepNetwork)
-    return steps and isinstance(task.loss, SquareLoss | NormLoss)
+class Sizes(NamedTuple):
+    """Samples, dimension, neurons; 1 for the logistic loss; whether the inputs are a triangle (`in_span`)."""
+
+    n: int
+    d: int
+    m: int
+    logistic: int
+    triangle: bool
 
 
-def _any(task: Any) -> bool:
-    return True
-
-
-def _sizes(task: Task) -> tuple[int, int, int, int]:
-    """Return samples, dimension, neurons, and 1 for the logistic loss."""
+def _sizes(task: Task) -> Sizes:
     size, dimension = task.dataset.inputs.shape
     dimension = min(size, dimension) if task.in_span else dimension
-    return size, dimension, task.network.width, int(isinstance(task.loss, LogisticLoss))
+    logistic = int(isinstance(task.loss, LogisticLoss))
+    return Sizes(size, dimension, task.network.width, logistic, task.in_span)
 
 
 def _patterns(size: int, dimension: int, width: int) -> float:
@@ -148,44 +155,43 @@ def _patterns(size: int, dimension: int, width: int) -> float:
     return -cones * expm1(-width / cones)
 
 
-Terms = Callable[[int, int, int, int], tuple[float, ...]]
-"""(samples, dimension, neurons, 1 for the logistic loss) → what a step does, how often."""
+def _fused_terms(s: Sizes) -> Numbers:
+    """Samples, dimension and neurons are padded to full tiles; the zeros of a triangle are skipped."""
+    panel, d, m = 3 * LANES, 3 * ceil(s.d / 3), LANES * ceil(s.m / LANES)
+    n = panel * ceil(s.n / panel)
+    seen = sum(min(end, d) for end in range(panel, n + 1, panel)) if s.triangle else d * n // panel
+    return 1, panel * seen * m, n * m, m * d, n, n * s.logistic
 
 
-def _fused_terms(n: int, d: int, m: int, logistic: int) -> tuple[float, ...]:
-    """Samples, dimension and neurons are padded to full tiles."""
-    n, d, m = 3 * LANES * ceil(n / (3 * LANES)), 3 * ceil(d / 3), LANES * ceil(m / LANES)
-    return 1, n * m * d, n * m, m * d, n, n * logistic
-
-
-def _lanes_terms(n: int, d: int, m: int, logistic: int) -> tuple[float, ...]:
+def _lanes_terms(s: Sizes) -> Numbers:
     """Full vectors of neurons, and the rest one by one; beyond the second cache weights are loaded again."""
+    n, d, m, logistic, _ = s
     v = m // LANES + m % LANES
     return 1, n * d * v, n * v, n * d, n, d * v, n * logistic, n * d * v * (16 * m * d > 2**18)
 
 
-def _pattern_terms(n: int, d: int, m: int, logistic: int) -> tuple[float, ...]:
-    p = _patterns(n, d, m)
-    return 1, p, p * n * d, p * d * d, m, m * d, n * logistic
+def _pattern_terms(s: Sizes) -> Numbers:
+    p = _patterns(s.n, s.d, s.m)
+    return 1, p, p * s.n * s.d, p * s.d * s.d, s.m, s.m * s.d, s.n * s.logistic
 
 
-def _cone_terms(n: int, d: int, m: int, logistic: int) -> tuple[float, ...]:
-    return 1, n, min(2 * n, m), log2(m + 1), m, n * logistic
+def _cone_terms(s: Sizes) -> Numbers:
+    return 1, s.n, min(2 * s.n, s.m), log2(s.m + 1), s.m, s.n * s.logistic
 
 
-def _dense_terms(n: int, d: int, m: int, logistic: int) -> tuple[float, ...]:
-    return 1, n * m, n * m * d, m * d, n * logistic
+def _dense_terms(s: Sizes) -> Numbers:
+    return 1, s.n * s.m, s.n * s.m * s.d, s.m * s.d, s.n * s.logistic
 
 
-def _decoupled_terms(n: int, d: int, m: int, logistic: int) -> tuple[float, ...]:
-    return 1, n * m, n * logistic
+def _decoupled_terms(s: Sizes) -> Numbers:
+    return 1, s.n * s.m, s.n * s.logistic
 
 
-def _line_terms(n: int, d: int, m: int, logistic: int) -> tuple[float, ...]:
-    return 1, m, d * (n + m)
+def _line_terms(s: Sizes) -> Numbers:
+    return 1, s.m, s.d * (s.n + s.m)
 
 
-TERMS: dict[str, tuple[Terms, tuple[float, ...], tuple[float, ...]]] = {
+TERMS: dict[str, tuple[Callable[[Sizes], Numbers], Numbers, Numbers]] = {
     "dense": (_dense_terms, (19_900, 4.4, 0.16, 2.6, 11), (5, 0, 0)),
     "fused": (_fused_terms, (58, 0.072, 0.23, 0.65, 0, 13.9), (39, 0.006, 0)),
     "lanes": (_lanes_terms, (8, 0.98, 2.4, 3.5, 6.8, 2.3, 26, 0.94), (5, 0, 0)),
@@ -204,8 +210,9 @@ def _cost(name: str) -> Callable[[Task], float]:
     terms, step, setup = TERMS[name]
 
     def cost(task: Task) -> float:
-        n, d, m, logistic = _sizes(task)
-        each = sum(map(mul, step, terms(n, d, m, logistic)))
+        sizes = _sizes(task)
+        n, d, m = sizes[:3]
+        each = sum(map(mul, step, terms(sizes)))
         span = 1e-9 * task.dataset.dimension * n * (4 * n + m) if task.in_span else 0.0
         return float(span + 1e-6 * sum(map(mul, setup, (1, m, n * m * d))) + 1e-9 * task.steps * each)
 
@@ -215,17 +222,9 @@ def _cost(name: str) -> Callable[[Task], float]:
 # --- Gradient flow. An evaluation of the gradient takes about as long as a step of descent.
 
 
-def _gated(task: Task) -> bool:
-    return isinstance(task.network, ReLUNetwork | KnotNetwork)
-
-
-def _smooth(task: Task) -> bool:
-    return isinstance(task.network, StepNetwork | AdditiveStepNetwork)
-
-
 def _dense_flow_cost(task: Task) -> float:
     """Where a flow of its own is known that finds stiff ends easy, it is taken whatever the start costs."""
-    n, d, m, _ = _sizes(task)
+    n, d, m = _sizes(task)[:3]
     if _knots(task) or (_plane(task) and m >= 10):
         return inf
     events = n * m / 2
@@ -233,7 +232,7 @@ def _dense_flow_cost(task: Task) -> float:
 
 
 def _cone_flow_cost(task: Task) -> float:
-    n, _, m, _ = _sizes(task)
+    n, _, m = _sizes(task)[:3]
     return 5e-3 + 100e-6 * min(n * m / 2, 200 * n) + 1e-6 * m
 
 
@@ -276,14 +275,11 @@ _D, _F, _S, _A = "gradient_descent", "gradient_flow", "stochastic_descent", "ada
 _COMPILED_SGD = "a StepNetwork, a piecewise constant target and the square loss"
 
 ENGINES = (
-    Choice(_D, "dense", "engines.stepping:DenseDescent", "nothing", _any, _cost("dense")),
+    Choice(_D, "dense", "engines.stepping:DenseDescent", "nothing", lambda _: True, _cost("dense")),
     Choice(_D, "lanes", "engines.sweeps:LanesDescent", f"{_RELU} and {_LOSSES}", relu, _cost("lanes"),
            "dense.lanes", 1.5, single=True),
     Choice(_D, "fused", "engines.sweeps:FusedDescent", f"{_RELU} and {_LOSSES}", relu, _cost("fused"),
            "dense.fused", 4.0, single=True),
-    Choice(_D, "gram", "engines.sweeps:GramDescent", f"{_RELU} and {_SQUARE}",
-           lambda task: relu(task) and isinstance(task.loss, SquareLoss), _cost("dense"),
-           "dense.gram", 1.5, auto=False, single=True),
     Choice(_D, "decoupled", "engines.sweeps:DecoupledDescent", f"{_RELU}, {_LOSSES} and orthogonal inputs",
            _orthogonal, _cost("decoupled"), "orthogonal.descent", 2.0, single=True),
     Choice(_D, "cones", "engines.cones:ConeDescent", f"{_PLANE} and {_LOSSES}", _plane, _cost("cones"),
@@ -296,13 +292,14 @@ ENGINES = (
            _steps, _cost("windows"), "steps.descent", 3.0),
     Choice(_D, "scaled", "engines.logs:LogDescent", f"a LogScaledNetwork, {_SQUARE} and orthonormal inputs",
            _orthonormal, _cost("scaled"), "orthogonal.descent", 2.0),
-    Choice(_F, "dense", "engines.dense_flow:DenseFlow", "a ReLUNetwork or a KnotNetwork", _gated,
-           _dense_flow_cost),
+    Choice(_F, "dense", "engines.dense_flow:DenseFlow", "a ReLUNetwork or a KnotNetwork",
+           _of(ReLUNetwork | KnotNetwork), _dense_flow_cost),
     Choice(_F, "cones", "engines.cone_flow:ConeFlow", f"{_PLANE} and {_LOSSES}", _plane, _cone_flow_cost,
            "cones.flow_step", 12.0),
     Choice(_F, "stages", "engines.knots:KnotFlow", f"a KnotNetwork and {_SQUARE}", _knots, _knot_flow_cost,
            "knots.flow", 10.0),
-    Choice(_F, "smooth", "engines.smooth_flow:sample_flow", "a network of steps", _smooth, _dense_flow_cost),
+    Choice(_F, "smooth", "engines.smooth_flow:sample_flow", "a network of steps", _of_steps,
+           _dense_flow_cost),
     Choice(_F, "leaps", "engines.logs:LogFlow", f"a LogScaledNetwork, {_SQUARE} and orthonormal inputs",
            _log_scaled, _knot_flow_cost, "orthogonal.flow", 12.0),
     Choice(_S, "dense", "engines.stepping:SampledDescent", "box_slope=False",
@@ -313,7 +310,7 @@ ENGINES = (
            _sgd_cost(10.0, 0.17), "steps.plateaus", 5.0),
     Choice(_S, "hats", "engines.steps:HatSteps", f"{_COMPILED_SGD}, batch 1", _in_cells,
            _sgd_cost(30.0, 0.01), "steps.hats", 9.0),
-    Choice(_A, "dense", "adam:DenseAdam", "nothing", _any, _cost("dense")),
+    Choice(_A, "dense", "adam:DenseAdam", "nothing", lambda _: True, _cost("dense")),
     Choice(_A, "sweep", "adam:SweepAdam", f"a KnotNetwork and {_SQUARE}", _knots, _cost("blocks"),
            "knots.sweeps", 4.0),
 )  # fmt: skip
@@ -321,6 +318,7 @@ ENGINES = (
 RETIRED = {
     (_D, "sliding"): "gradient_flow(engine='cones'), which follows the limit of small steps exactly",
     (_D, "bucketed"): "'patterns', which begins by buckets and groups later",
+    (_D, "gram"): "'auto', which takes at most d samples in their span, or 'fused'",
 }
 """Engines that are gone → what to write instead."""
 
@@ -342,24 +340,27 @@ def chosen_engine(verb: str, name: str, task: Any, precision: str = "double") ->
     if not rows[name].fits(task):
         raise InvalidInputError(f"engine: '{name}' needs {rows[name].needs}, {_got(task)}")
     if name not in able:
-        listed = ", ".join(able)
-        raise InvalidInputError(f"precision: 'single' needs one of the engines {listed}, got '{name}'")
+        raise InvalidInputError(
+            f"precision: 'single' needs one of the engines {', '.join(able)}, got '{name}'"
+        )
     _warn_of_revival(rows[name], task)
     return partial(rows[name].engine(), task)
 
 
 def _cheapest(rows: list[Choice], task: Any) -> partial[Engine[Any]]:
     """Return what makes the engine with the least expected time, maybe in the span of few inputs."""
-    fitting = _exact([row for row in rows if row.auto and row.fits(task)])
+    fitting = _exact([row for row in rows if row.fits(task)])
     if not fitting:
-        listed = ", ".join(row.name for row in rows)
-        raise InvalidInputError(f"engine: none of {listed} fits, {_got(task)}")
+        raise InvalidInputError(f"engine: none of {', '.join(row.name for row in rows)} fits, {_got(task)}")
     best = min(fitting, key=lambda row: row.total(task))
-    if best.verb != _D or best.name not in TERMS or not relu(task) or best.name == "decoupled":
-        return partial(best.engine(), task)
-    if task.dataset.size < task.dataset.dimension:
+    if (
+        best.verb == _D
+        and relu(task)
+        and best.name != "decoupled"
+        and task.dataset.size <= task.dataset.dimension
+    ):
         spanned = replace(task, in_span=True)
-        inside = [row for row in rows if row.auto and row.name in IN_SPAN and row.fits(spanned)]
+        inside = [row for row in rows if row.name in IN_SPAN and row.fits(spanned)]
         other = min(inside, key=lambda row: row.total(spanned))
         if other.total(spanned) < best.total(task):
             made: Callable[..., Engine[Any]] = SpannedDescent
@@ -378,9 +379,9 @@ def _exact(rows: list[Choice]) -> list[Choice]:
 
 def _warn_of_revival(row: Choice, task: Any) -> None:
     """Warn of an engine in whose coordinates rounding may revive what is frozen."""
-    if row.verb != _D or row.name in ("decoupled", "scaled") or not _orthogonal(task):
+    if row.verb != _D or row.name in ("decoupled", "scaled") or not relu(task) or task.network.slope != 0:
         return
-    if 0 < float(np.abs(task.network.inner).max()) < TINY_START and task.network.slope == 0:
+    if 0 < float(np.abs(task.network.inner).max()) < TINY_START and _orthogonal(task):
         warnings.warn(
             f"engine {row.name!r}: the inputs are orthogonal and the start is tiny; rounding may revive "
             "coordinates that never move. engine='decoupled' keeps them.",

@@ -16,10 +16,15 @@ from shallowflow.dynamics.choice import chosen_engine
 from shallowflow.dynamics.clock.loop import Progress, run
 from shallowflow.dynamics.clock.outcome import Outcome
 from shallowflow.dynamics.clock.paths import flatten
-from shallowflow.dynamics.clock.problem import Task, check_problem, checked_loss, checked_record
-from shallowflow.dynamics.clock.record import Record, default_record
-from shallowflow.dynamics.clock.setting import Setting
-from shallowflow.dynamics.clock.trajectory import Trajectory
+from shallowflow.dynamics.clock.problem import (
+    Record,
+    Task,
+    check_problem,
+    checked_loss,
+    checked_record,
+    default_record,
+)
+from shallowflow.dynamics.clock.trajectory import Setting, Trajectory
 from shallowflow.models.loss import Loss
 from shallowflow.models.networks import Network, ReLUNetwork
 
@@ -55,8 +60,7 @@ def gradient_descent(
       the same in any dimension, the cost grows with the number of sign patterns and with that of the neurons
       that cross borders often, which are stepped individually;
     - "fused", "lanes" (few samples), "decoupled" (orthogonal inputs, O(width·n)): compiled, for a
-      `ReLUNetwork`; "gram": the same for the square loss, by NumPy's product with the inputs' Gram matrix,
-      best for n ≤ d; these four also run in `precision="single"`, on request only;
+      `ReLUNetwork`, also in `precision="single"`, on request only;
     - "scaled": compiled, for a `LogScaledNetwork` on orthonormal inputs and the square loss; its neurons keep
       their own log-scales, so that the start may be as small as you like;
     - "windows": compiled, O(samples + width) per step, for the networks of steps and the square or norm loss.

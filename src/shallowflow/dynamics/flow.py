@@ -9,10 +9,15 @@ from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.choice import chosen_engine
 from shallowflow.dynamics.clock.loop import Progress, not_begun, run
 from shallowflow.dynamics.clock.paths import flatten
-from shallowflow.dynamics.clock.problem import Task, check_problem, checked_loss, checked_record
-from shallowflow.dynamics.clock.record import DEFAULT_BYTES, Record
-from shallowflow.dynamics.clock.setting import Setting
-from shallowflow.dynamics.clock.trajectory import Trajectory
+from shallowflow.dynamics.clock.problem import (
+    DEFAULT_BYTES,
+    Record,
+    Task,
+    check_problem,
+    checked_loss,
+    checked_record,
+)
+from shallowflow.dynamics.clock.trajectory import Setting, Trajectory
 from shallowflow.errors import InvalidInputError
 from shallowflow.models.loss import Loss
 from shallowflow.models.networks import (

@@ -18,15 +18,13 @@ import numpy as np
 
 from shallowflow.arrays import Bools, Floats, Ints, count, frozen, non_negative, positive, shown, vector
 from shallowflow.data.dataset import Dataset
-from shallowflow.dynamics.clock.array_file import Arrays, FileKind, Header, check_shape, format_of
+from shallowflow.dynamics.clock.codec import Arrays, FileKind, Header, check_shape, format_of
 from shallowflow.dynamics.clock.loop import run
-from shallowflow.dynamics.clock.outcome import Event
+from shallowflow.dynamics.clock.outcome import Event, Stop
 from shallowflow.dynamics.clock.paths import Column, Path, Rows
-from shallowflow.dynamics.clock.problem import check_problem
-from shallowflow.dynamics.clock.protocol import Piece, Statistics, Stop
-from shallowflow.dynamics.clock.record import Record
-from shallowflow.dynamics.clock.setting import Setting
-from shallowflow.dynamics.clock.trajectory import Trajectory
+from shallowflow.dynamics.clock.problem import Record, check_problem
+from shallowflow.dynamics.clock.protocol import Piece, Statistics
+from shallowflow.dynamics.clock.trajectory import Setting, Trajectory
 from shallowflow.errors import FileFormatError, InvalidInputError
 from shallowflow.files import as_path
 from shallowflow.landscape.geometry.orthonormal import (

@@ -7,10 +7,8 @@ from shallowflow.data.targets import Additive, PiecewiseConstant, Target
 from shallowflow.dynamics.choice import chosen_engine
 from shallowflow.dynamics.clock.loop import Progress, run
 from shallowflow.dynamics.clock.paths import flatten
-from shallowflow.dynamics.clock.problem import SampledTask, Sampling, checked_record
-from shallowflow.dynamics.clock.record import Record, default_record
-from shallowflow.dynamics.clock.setting import Setting
-from shallowflow.dynamics.clock.trajectory import Trajectory
+from shallowflow.dynamics.clock.problem import Record, SampledTask, Sampling, checked_record, default_record
+from shallowflow.dynamics.clock.trajectory import Setting, Trajectory
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.two_timescale.population import population_loss
 from shallowflow.landscape.two_timescale.step_classes import checked_target

@@ -13,10 +13,8 @@ from shallowflow.arrays import Floats, non_negative, positive
 from shallowflow.data.targets import PiecewiseConstant
 from shallowflow.dynamics.clock.loop import Progress, run
 from shallowflow.dynamics.clock.paths import flatten, unflatten
-from shallowflow.dynamics.clock.problem import checked_record
-from shallowflow.dynamics.clock.record import Record
-from shallowflow.dynamics.clock.setting import Setting
-from shallowflow.dynamics.clock.trajectory import Trajectory
+from shallowflow.dynamics.clock.problem import Record, checked_record
+from shallowflow.dynamics.clock.trajectory import Setting, Trajectory
 from shallowflow.dynamics.engines.heaviside import HeavisideFlow
 from shallowflow.dynamics.flow import every_step
 from shallowflow.errors import InvalidInputError

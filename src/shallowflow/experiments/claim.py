@@ -6,7 +6,7 @@ The statistics of claims are here and nowhere else: an `Interval` says how well 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import inf, sqrt
 from typing import Self
@@ -78,7 +78,8 @@ class Claim:
 
     holds: True, False, or None, which is *open*: the interval does not decide, or this scale cannot tell.
     reason: in one line why not, or what it hangs on. fails_if: what would make it fail, with the tolerance.
-    ours: not in the paper, but asked by us.
+    ours: not in the paper, but asked by us. setting: which reading of the paper it is judged in ("printed",
+    "authors", …), where there are several; a report shows claims of one statement side by side.
     """
 
     statement: str
@@ -88,6 +89,7 @@ class Claim:
     reason: str = ""
     fails_if: str = ""
     ours: bool = False
+    setting: str = ""
 
     def __post_init__(self) -> None:
         # A comparison of NumPy numbers is not a plain bool, and JSON holds only those.
@@ -105,6 +107,7 @@ class Claim:
         words: str = "{}",
         reason: str = "",
         ours: bool = False,
+        setting: str = "",
     ) -> Self:
         """Return the claim that least ≤ found ≤ most; `words` says what the number is, {} is its place.
 
@@ -124,6 +127,7 @@ class Claim:
             reason,
             " or ".join(bounds),
             ours,
+            setting,
         )
 
     @property
@@ -134,6 +138,12 @@ class Claim:
     def __repr__(self) -> str:
         ending = f"; fails {self.fails_if}" if self.fails_if else ""
         return f"Claim({self.word}: {self.statement}; measured {self.measured}{ending})"
+
+
+def apart(claims: Iterable[Claim]) -> tuple[list[Claim], list[Claim]]:
+    """Return the papers' claims and ours."""
+    listed = list(claims)
+    return [one for one in listed if not one.ours], [one for one in listed if one.ours]
 
 
 def tally(claims: Sequence[Claim]) -> dict[str, int]:

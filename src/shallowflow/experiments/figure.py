@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from shallowflow.arrays import Floats, FrozenArrays, count, numbers, one_of, positive, same_length
 from shallowflow.errors import InvalidInputError
 
-STYLES = ("line", "dashed", "points", "steps", "crosses")
+STYLES = ("line", "dashed", "points", "steps", "crosses", "boxes")
 SCALES = ("linear", "log", "symlog")
 TONES = ("auto", "ink", "muted", "blue", "orange", "green", "pink", "sky", "red")
 
@@ -18,8 +18,9 @@ TONES = ("auto", "ink", "muted", "blue", "orange", "green", "pink", "sky", "red"
 class Series(FrozenArrays):
     """A curve or a cloud of points: x (k,), y (k,), how to draw it, and its legend label ("" for none).
 
-    `low`/`high` (k,) draw a band around y; `tone` names a colour of the house palette, "auto" takes the
-    next one; `size` scales line width or marker size.
+    `low`/`high` (k,) draw a band around y, or a bar at each of its points; "boxes" shows the spread of the
+    values y that share an x: quartiles and median, whiskers to 1.5 times the box, the rest as points. `tone`
+    names a colour of the house palette, "auto" takes the next one; `size` scales line width or marker size.
     """
 
     x: Floats
@@ -69,6 +70,8 @@ class Panel:
     `marks_label` names the marks in the legend; `headings` are texts (x, text) centred above the frame.
     `x_ticks` and `y_ticks` (value, text) replace the numbers of an axis: () leaves it without any.
 
+    A square panel has axes of one length, and equal units where the limits are.
+
     A polar panel reads x as the angle in radians and y as the radius; `inner` is the radius of the inner
     circle at which norm 0 lies.
     """
@@ -88,6 +91,7 @@ class Panel:
     y_ticks: tuple[tuple[float, str], ...] | None = None
     polar: bool = False
     inner: float = 0.0
+    square: bool = False
 
     def __post_init__(self) -> None:
         one_of(self.x_scale, "x_scale", SCALES)

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from shallowflow.landscape.geometry.orthonormal import mask_of as mask_of
     from shallowflow.landscape.geometry.orthonormal import mask_report as mask_report
     from shallowflow.landscape.geometry.orthonormal import orthonormality as orthonormality
+    from shallowflow.landscape.geometry.pattern_level import pattern_level as pattern_level
     from shallowflow.landscape.geometry.subgradient import minimal_gates as minimal_gates
     from shallowflow.landscape.incremental import HALVING_RATIO as HALVING_RATIO
     from shallowflow.landscape.incremental import min_norm_interpolator as min_norm_interpolator
@@ -108,6 +109,7 @@ _PLACES = {
     "geometry.blocks": "Blocks blocks",
     "geometry.cones": "Cone Cones cell_bound cones face_bound",
     "geometry.orthonormal": "MaskReport mask_failure_bound mask_matrix mask_of mask_report orthonormality",
+    "geometry.pattern_level": "pattern_level",
     "geometry.subgradient": "minimal_gates",
     "incremental": "HALVING_RATIO min_norm_interpolator min_squared_norm norm_constant squared_norm",
     "plateau.levels": (

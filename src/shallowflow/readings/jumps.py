@@ -9,8 +9,8 @@ import numpy as np
 
 from shallowflow.arrays import Bools, Floats, FrozenArrays, Ints, shown
 from shallowflow.data.dataset import Dataset
+from shallowflow.dynamics.clock.paths import Replayed
 from shallowflow.dynamics.clock.problem import check_problem
-from shallowflow.dynamics.clock.replayed import Replayed
 from shallowflow.dynamics.clock.trajectory import Trajectory, checked_trajectory
 from shallowflow.errors import InvalidInputError
 from shallowflow.models.networks import LogScaledNetwork, Network, ReLUNetwork

@@ -1,11 +1,11 @@
 """The report of reproductions: one HTML page with everything inside, its figures, films and numbers as files.
 
-The page is readable on paper and in the dark; every text in it is escaped.
+The page has a card per paper: its story, then every experiment (`cards`). It is readable on a telephone, on
+paper and in the dark; every text in it is escaped.
 """
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -16,13 +16,15 @@ from typing import Any
 
 from shallowflow.arrays import shown
 from shallowflow.errors import InvalidInputError
-from shallowflow.experiments.claim import Claim
-from shallowflow.experiments.experiment import PAPERS, Reproduction
-from shallowflow.experiments.figure import Animation, Figure
+from shallowflow.experiments.claim import apart
+from shallowflow.experiments.experiment import Reproduction
+from shallowflow.experiments.figure import Animation
 from shallowflow.files import probe, write_atomically
-from shallowflow.reporting.figures.animation import ENDINGS, write_animation
+from shallowflow.reporting.cards import Film, Picture, anchor, card, marks_of
+from shallowflow.reporting.figures import animation as films
 from shallowflow.reporting.figures.renderer import FORMATS, render, render_all
-from shallowflow.reporting.summary import count_claims, summary, versions
+from shallowflow.reporting.stories import story_of
+from shallowflow.reporting.summary import by_paper, claims_text, counts, summary, versions
 from shallowflow.reporting.typeset import for_html, seconds_text
 
 SETTINGS = (
@@ -30,9 +32,16 @@ SETTINGS = (
     "authors’ own published programs, where the two differ."
 )
 TITLE = "What the papers claim, and what came out"
+FRAMES = 12
+"""So many frames of an animation take the time of a figure, drawn and written twice."""
+
+Progress = Callable[[float, str], None]
+"""Called with the fraction done and what is being done."""
 
 
-def write_report(reproductions: Sequence[Reproduction], directory: str | Path) -> Path:
+def write_report(
+    reproductions: Sequence[Reproduction], directory: str | Path, progress: Progress | None = None
+) -> Path:
     """Write report.html, reproductions.json, figures/*.svg and *.png, and animations/*.html and *.gif.
 
     Returns the path of the page.
@@ -41,27 +50,62 @@ def write_report(reproductions: Sequence[Reproduction], directory: str | Path) -
     """
     directory = prepare_directory(directory)
     prepare_directory(directory / "figures")
+    work = _Work(reproductions, progress)
     pictures: dict[int, bytes] = {}
     for stem, figure in _named(reproductions, "figures"):
+        work.show(f"figure {stem}")
         contents = dict(zip(FORMATS, render_all(figure, FORMATS), strict=True))
         pictures[id(figure)] = contents["svg"]
         for format, content in contents.items():
             write_atomically(directory / "figures" / f"{stem}.{format}", content)
-    films: dict[int, str] = {}
+        work.finish(1.0)
+    moving: dict[int, tuple[str, bytes]] = {}
     for stem, animation in _named(reproductions, "animations"):
-        folder = prepare_directory(directory / "animations")
-        write_animation(animation, *(folder / f"{stem}{ending}" for ending in ENDINGS))
-        films[id(animation)] = f"animations/{stem}"
+        path = prepare_directory(directory / "animations") / stem
+        moving[id(animation)] = f"animations/{stem}", _write_film(animation, path, work)
+    work.show("the page")
     numbers = json.dumps(summary(reproductions, series=True), ensure_ascii=False, indent=1, allow_nan=False)
     write_atomically(directory / "reproductions.json", numbers.encode())
     page = directory / "report.html"
     text = report_page(
         reproductions,
         picture=lambda figure: pictures[id(figure)],
-        film=lambda animation: films[id(animation)],
+        film=lambda animation: moving[id(animation)],
     )
     write_atomically(page, text.encode())
     return page
+
+
+class _Work:
+    """What there is to draw, in units of a figure, and how much of it is done."""
+
+    def __init__(self, reproductions: Sequence[Reproduction], progress: Progress | None) -> None:
+        self.progress = progress
+        self.done = 0.0
+        self.total = sum(
+            len(one.figures) + sum(len(film.frames) / FRAMES for film in one.animations)
+            for one in reproductions
+        )
+
+    def show(self, doing: str, more: float = 0.0) -> None:
+        if self.progress:
+            self.progress((self.done + more) / max(self.total, 1.0), doing)
+
+    def finish(self, part: float) -> None:
+        self.done += part
+
+
+def _write_film(animation: Animation, path: Path, work: _Work) -> bytes:
+    """Write an animation as a page and as a GIF; return the GIF."""
+    part = len(animation.frames) / FRAMES
+    show = f"animation {path.name}"
+    drawn = films.Film(animation, lambda done: work.show(show, 0.7 * part * done))
+    gif = drawn.gif()
+    write_atomically(path.with_name(f"{path.name}.gif"), gif)
+    work.show(f"{show}, its page", 0.8 * part)
+    write_atomically(path.with_name(f"{path.name}.html"), drawn.page())
+    work.finish(part)
+    return gif
 
 
 def _named(reproductions: Sequence[Reproduction], field: str) -> Iterator[tuple[str, Any]]:
@@ -95,16 +139,16 @@ def report_page(
     reproductions: Sequence[Reproduction],
     title: str = TITLE,
     *,
-    picture: Callable[[Figure], bytes] = render,
-    film: Callable[[Animation], str] | None = None,
+    picture: Picture = render,
+    film: Film | None = None,
 ) -> str:
-    """Return the HTML page of some reproductions: claims tables, figures, parameters.
+    """Return the HTML page of some reproductions: by paper its story, figures, verdicts and claims.
 
-    `picture` gives the SVG file of a figure, `film` the path of an animation's files without their ending
-    (without it animations are not linked); every text is escaped.
+    `picture` gives the SVG file of a figure; `film` the path of an animation's files without their ending,
+    and its GIF (without it animations are left out).
     """
     style = files("shallowflow.reporting").joinpath("page.css").read_text(encoding="utf-8")
-    papers = _by_paper(reproductions)
+    papers = by_paper(reproductions)
     body = "".join(_paper(paper, of_paper, picture, film) for paper, of_paper in papers.items())
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -115,164 +159,83 @@ def report_page(
     )
 
 
-def parameters_text(parameters: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return parameters as pairs of short texts."""
-    return [(str(name), _value(value, "seed" in str(name))) for name, value in parameters.items()]
-
-
-def _value(value: Any, seed: bool = False) -> str:
-    """Return a value as people write it; a seed is a name, not a quantity: its digits are not grouped."""
-    if isinstance(value, bool | str):
-        return str(value)
-    if isinstance(value, int):
-        return str(value) if seed else f"{value:,}"
-    if isinstance(value, float):
-        return f"{value:g}"
-    if isinstance(value, list | tuple) and len(value) <= 12:
-        words = [_value(entry, seed) for entry in value]
-        return ("; " if any(isinstance(entry, Mapping | list | tuple) for entry in value) else ", ").join(
-            words
-        )
-    if isinstance(value, Mapping):
-        return "; ".join(
-            f"{_value(name, seed)}: {_value(entry, seed or 'seed' in str(name))}"
-            for name, entry in value.items()
-        )
-    return shown(value)
-
-
-def _by_paper(reproductions: Sequence[Reproduction]) -> dict[str, list[Reproduction]]:
-    """Return reproductions by paper: the five papers in their usual order, then others."""
-    words = dict.fromkeys((*PAPERS, *(reproduction.experiment.paper for reproduction in reproductions)))
-    groups = {word: [r for r in reproductions if r.experiment.paper == word] for word in words}
-    return {word: group for word, group in groups.items() if group}
-
-
-def _heading(paper: str) -> str:
-    return escape(paper.replace("_", " ").capitalize())
-
-
 def _header(reproductions: Sequence[Reproduction], title: str) -> str:
-    held, total = count_claims(reproductions)
     number = "1 experiment" if len(reproductions) == 1 else f"{len(reproductions)} experiments"
     made = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     spent = seconds_text(sum(reproduction.seconds for reproduction in reproductions))
     used = " · ".join(f"{escape(name)} {escape(version)}" for name, version in versions().items())
     return (
         f"<header>\n<h1>{escape(title)}</h1>\n"
-        f'<p class="score"><strong>{held} of {total}</strong> claims hold</p>\n'
-        f'<p class="fine">{made} · {number}, {spent} of computing<br>{used}</p>\n'
-        f'<p class="fine">{SETTINGS}</p>\n</header>\n'
+        f'<p class="score">{claims_text(reproductions)}</p>\n'
+        f'<p class="fine">{made} · {number}, {spent} of computing<br>{used}</p>\n</header>\n'
     )
 
 
 def _contents(papers: Mapping[str, Sequence[Reproduction]]) -> str:
+    """Return how each paper fares: a bar of what holds, is open and fails, and links to its experiments."""
     if not papers:
         return "<p>Nothing was reproduced.</p>\n"
     rows = "".join(
-        f"<tr><td>{_heading(paper)}</td><td>{escape(one.experiment.source)}</td>"
-        f'<td><a href="#{_anchor(one)}">{for_html(one.experiment.title)}</a></td>'
-        f'<td class="number">{_score(one)}</td><td class="number">{seconds_text(one.seconds)}</td></tr>\n'
+        f'<li>\n<p><a href="#{_paper_anchor(paper)}">{escape(story_of(paper).title)}</a> '
+        f'<span class="count">{_score(group)}</span></p>\n{_bar(group)}'
+        f"<ul>\n{''.join(map(_link, group))}</ul>\n</li>\n"
         for paper, group in papers.items()
-        for one in group
     )
+    return f'<nav aria-label="Experiments">\n<ul>\n{rows}</ul>\n</nav>\n'
+
+
+def _link(one: Reproduction) -> str:
     return (
-        '<nav aria-label="Experiments">\n<table>\n<thead><tr><th>Paper</th><th>Where</th><th>Experiment</th>'
-        '<th class="number">Hold</th><th class="number">Time</th></tr></thead>\n'
-        f"<tbody>\n{rows}</tbody>\n</table>\n</nav>\n"
+        f'<li><a href="#{anchor(one)}">{for_html(one.experiment.title)}</a> '
+        f'<span class="count">{_score([one])}</span></li>\n'
     )
 
 
-def _score(reproduction: Reproduction) -> str:
-    if reproduction.error:
+def _score(reproductions: Sequence[Reproduction]) -> str:
+    if any(one.error for one in reproductions):
         return '<span class="no">✗ error</span>'
-    held, total = count_claims([reproduction])
-    return f"{held} of {total}" if total else "–"
+    return marks_of(apart(claim for one in reproductions for claim in one.claims)[0]) or "–"
 
 
-def _anchor(reproduction: Reproduction) -> str:
-    return escape("".join(c if c.isalnum() else "-" for c in reproduction.experiment.name))
+def _bar(reproductions: Sequence[Reproduction]) -> str:
+    found = counts(reproductions)["claims"]
+    parts = "".join(
+        f'<span class="{name}-bar" style="flex-grow: {found[word]}"></span>'
+        for word, name in (("hold", "yes"), ("open", "open"), ("fail", "no"))
+        if found[word]
+    )
+    return f'<div class="bar">{parts}</div>\n'
 
 
-def _paper(
-    paper: str,
-    reproductions: Sequence[Reproduction],
-    picture: Callable[[Figure], bytes],
-    film: Callable[[Animation], str] | None,
-) -> str:
-    inside = "".join(_experiment(reproduction, picture, film) for reproduction in reproductions)
-    return f"<section>\n<h2>{_heading(paper)}</h2>\n{inside}</section>\n"
+def _paper_anchor(paper: str) -> str:
+    return escape("paper-" + "".join(c if c.isalnum() else "-" for c in paper))
 
 
-def _experiment(
-    reproduction: Reproduction, picture: Callable[[Figure], bytes], film: Callable[[Animation], str] | None
-) -> str:
-    experiment = reproduction.experiment
-    pairs = parameters_text(reproduction.parameters)
-    items = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in pairs)
-    figures = "".join(_figure(figure, picture) for figure in reproduction.figures)
-    seeds = "".join(f" · {name} {value}" for name, value in pairs if "seed" in name)
-    more = escape(seeds + _other_versions(reproduction))
-    found = _error(reproduction.error) if reproduction.error else _claims(reproduction.claims)
-    films = "".join(_film(one, film(one)) for one in reproduction.animations) if film else ""
+def _paper(paper: str, reproductions: Sequence[Reproduction], picture: Picture, film: Film | None) -> str:
+    """Return a paper's card: its story, the letters that follow, its experiments."""
+    story = story_of(paper)
+    letters = "".join(
+        f"<div><dt>{for_html(letter)}</dt><dd>{for_html(meaning)}</dd></div>"
+        for letter, meaning in story.letters_in(_texts(reproductions))
+    )
+    settings = any(claim.setting for one in reproductions for claim in one.claims)
     return (
-        f'<article id="{_anchor(reproduction)}">\n<h3>{for_html(experiment.title)}</h3>\n'
-        f'<p class="fine"><code>{escape(experiment.name)}</code> · {escape(experiment.source)} · '
-        f"{escape(reproduction.scale)} scale · {seconds_text(reproduction.seconds)}{more}</p>\n"
-        f'{found}{figures}{films}<dl class="parameters">{items}</dl>\n</article>\n'
+        f'<section id="{_paper_anchor(paper)}">\n<h2>{escape(story.title)}</h2>\n'
+        + (f'<p class="story">{for_html(story.sentences)}</p>\n' if story.sentences else "")
+        + (f'<dl class="letters">{letters}</dl>\n' if letters else "")
+        + (f'<p class="fine">{SETTINGS}</p>\n' if settings else "")
+        + "".join(card(one, picture, film) for one in reproductions)
+        + "</section>\n"
     )
 
 
-def _other_versions(reproduction: Reproduction) -> str:
-    """Return the versions that computed an earlier result, where they differ from those in the heading."""
-    now = versions()
-    other = [f"{name} {was}" for name, was in reproduction.versions.items() if now.get(name, was) != was]
-    return f" · computed with {', '.join(other)}" if other else ""
-
-
-def _error(error: str) -> str:
-    first, _, rest = error.partition("\n")
-    more = f"<details><summary>where</summary><pre>{escape(rest)}</pre></details>\n" if rest else ""
-    return f'<p><span class="no">✗ not run to its end</span>: {escape(first)}</p>\n{more}'
-
-
-def _claims(claims: Sequence[Claim]) -> str:
-    if not claims:
-        return '<p class="fine">This experiment makes no claims.</p>\n'
-    reasons = any(claim.reason for claim in claims)
-    rows = "".join(
-        f"<tr><td>{for_html(claim.statement)}</td><td>{for_html(claim.published)}</td>"
-        f"<td>{for_html(claim.measured)}</td><td>{_verdict(claim)}</td>"
-        + (f"<td>{for_html(claim.reason)}</td></tr>\n" if reasons else "</tr>\n")
-        for claim in claims
-    )
-    last = "<th>Reason</th>" if reasons else ""
-    return (
-        '<table class="claims">\n<thead><tr><th>Claim</th><th>Published</th><th>Measured</th>'
-        f"<th>Holds</th>{last}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table>\n"
-    )
-
-
-def _verdict(claim: Claim) -> str:
-    mark, name = {True: ("✓", "yes"), False: ("✗", "no"), None: ("?", "open")}[claim.holds]
-    return f'<span class="{name}">{mark} {claim.word}</span>'
-
-
-def _film(animation: Animation, path: str) -> str:
-    link = escape(path)
-    return (
-        f'<p>Animation: <a href="{link}.html">{escape(animation.title)}, over time</a> '
-        f'(<a href="{link}.gif">GIF</a>)</p>\n'
-    )
-
-
-def _figure(figure: Figure, picture: Callable[[Figure], bytes]) -> str:
-    data = base64.b64encode(picture(figure)).decode("ascii")
-    notes = "".join(f"<br>{for_html(note)}" for note in figure.notes)
-    caption = (
-        f"<figcaption>{for_html(figure.caption)}{notes}</figcaption>\n" if figure.caption or notes else ""
-    )
-    return (
-        f'<figure>\n<img alt="{escape(figure.title or figure.name)}" '
-        f'src="data:image/svg+xml;base64,{data}">\n{caption}</figure>\n'
-    )
+def _texts(reproductions: Sequence[Reproduction]) -> Iterator[str]:
+    """Yield every text of some experiments in which a letter may stand."""
+    for one in reproductions:
+        yield one.experiment.title
+        for figure in one.figures:
+            yield from (figure.title, figure.caption, *figure.notes)
+            for panel in figure.panels:
+                yield from (panel.title, panel.x_label, panel.y_label, *(s.label for s in panel.series))
+        for claim in one.claims:
+            yield from (claim.statement, claim.published, claim.measured, claim.reason)

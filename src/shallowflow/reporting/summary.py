@@ -19,8 +19,8 @@ from shallowflow.arrays import shown
 from shallowflow.certificates import Certificate, Verdict
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.clock.trajectory import Trajectory
-from shallowflow.experiments.claim import tally
-from shallowflow.experiments.experiment import Experiment, Reproduction
+from shallowflow.experiments.claim import apart, tally, tally_text
+from shallowflow.experiments.experiment import PAPERS, Experiment, Reproduction
 from shallowflow.experiments.figure import Figure
 from shallowflow.files import write_atomically
 from shallowflow.studies.code import version
@@ -34,19 +34,39 @@ PACKAGES = ("shallowflow", "numpy", "scipy", "numba", "matplotlib")
 
 
 def summary(reproductions: Sequence[Reproduction], *, series: bool = False) -> dict[str, Any]:
-    """Return versions, counts and every claim; with `series` the numbers of the figures too."""
-    claims = [claim for reproduction in reproductions for claim in reproduction.claims]
+    """Return versions, counts and every claim; with `series` the numbers of the figures too.
+
+    claims: counts of what the papers say; ours: of what we ask besides; by_paper: both for every paper.
+    """
+    groups = by_paper(reproductions)
     return {
         "versions": versions(),
-        "claims": {"total": len(claims), **tally(claims)},
+        **counts(reproductions),
+        "by_paper": {paper: counts(group) for paper, group in groups.items()},
         "reproductions": [_reproduction(reproduction, series) for reproduction in reproductions],
     }
 
 
-def count_claims(reproductions: Sequence[Reproduction]) -> tuple[int, int]:
-    """Return how many claims hold, of how many."""
-    claims = [claim for reproduction in reproductions for claim in reproduction.claims]
-    return tally(claims)["hold"], len(claims)
+def by_paper(reproductions: Sequence[Reproduction]) -> dict[str, list[Reproduction]]:
+    """Return reproductions by paper: the five papers in their usual order, then others."""
+    words = dict.fromkeys((*PAPERS, *(reproduction.experiment.paper for reproduction in reproductions)))
+    groups = {word: [r for r in reproductions if r.experiment.paper == word] for word in words}
+    return {word: group for word, group in groups.items() if group}
+
+
+def counts(reproductions: Sequence[Reproduction]) -> dict[str, dict[str, int]]:
+    """Return how many claims hold, fail and are open: those of the papers, and ours."""
+    both = apart(claim for reproduction in reproductions for claim in reproduction.claims)
+    return {
+        name: {"total": len(claims), **tally(claims)}
+        for name, claims in zip(("claims", "ours"), both, strict=True)
+    }
+
+
+def claims_text(reproductions: Sequence[Reproduction]) -> str:
+    """Return the counts in words, ours apart."""
+    theirs, ours = apart(claim for reproduction in reproductions for claim in reproduction.claims)
+    return tally_text(theirs) + (f"; of ours {tally_text(ours)}" if ours else "")
 
 
 def _reproduction(reproduction: Reproduction, series: bool) -> dict[str, Any]:

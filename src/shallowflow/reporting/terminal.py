@@ -17,8 +17,9 @@ from rich.text import Text
 
 from shallowflow.certificates import Verdict
 from shallowflow.data.dataset import Dataset
-from shallowflow.experiments.claim import Claim
+from shallowflow.experiments.claim import Claim, apart
 from shallowflow.experiments.experiment import Reproduction
+from shallowflow.reporting.summary import by_paper, counts
 from shallowflow.reporting.typeset import seconds_text
 from shallowflow.studies import Tally
 
@@ -78,24 +79,45 @@ STYLES = {True: "green", False: "bold red", None: "yellow"}
 
 
 def claims_table(reproduction: Reproduction) -> Table:
-    """Return the claims of one experiment: statement, published, measured, holds (in words and colour)."""
+    """Return the claims of one experiment: statement, published, measured, verdict (in words and colour).
+
+    Below a statement stands its reason, below a measurement what would make the claim fail. Ours come last.
+    """
     experiment = reproduction.experiment
     title = Text.assemble((experiment.name, "bold"), f"  {experiment.title}")
+    theirs, ours = apart(reproduction.claims)
+    rows = [_claim_row(claim) for claim in (*theirs, *ours)]
+    table = _table(("Claim", "Published", "Measured", "Verdict"), rows, title=title, whole=("Verdict",))
+    if theirs and ours:
+        table.rows[len(theirs) - 1].end_section = True
+    return table
+
+
+def _claim_row(claim: Claim) -> tuple[Text, str, Text, Text]:
+    lead = ", ".join([*["ours"] * claim.ours, *[claim.setting] * bool(claim.setting)])
+    statement = Text.assemble((f"{lead}: " if lead else "", "bold"), claim.statement)
+    if claim.reason:
+        statement.append(f"\n({claim.reason})", style="italic")
+    measured = Text(claim.measured)
+    if claim.fails_if:
+        measured.append(f"\nfails {claim.fails_if}", style="dim")
+    return (
+        statement,
+        claim.published,
+        measured,
+        Text(f"{MARKS[claim.holds]} {claim.word}", style=STYLES[claim.holds]),
+    )
+
+
+def papers_table(reproductions: Sequence[Reproduction]) -> Table:
+    """Return how many claims of each paper hold, fail and are open, and of ours."""
+    headings = ("Paper", "Claims", "Hold", "Fail", "Open", "Ours", "hold", "fail", "open")
+    found = {paper: counts(group) for paper, group in by_paper(reproductions).items()}
     rows = [
-        (
-            _statement(claim),
-            claim.published,
-            claim.measured,
-            Text(f"{MARKS[claim.holds]} {claim.word}", style=STYLES[claim.holds]),
-        )
-        for claim in reproduction.claims
+        (paper, *(str(number) for part in of.values() for number in part.values()))
+        for paper, of in found.items()
     ]
-    return _table(("Claim", "Published", "Measured", "Verdict"), rows, title=title, whole=("Verdict",))
-
-
-def _statement(claim: Claim) -> Text:
-    text = Text(claim.statement)
-    return text.append(f"\n({claim.reason})", style="italic") if claim.reason else text
+    return _table(headings, rows, right=headings[1:], whole=headings)
 
 
 def costs_text(costs: Mapping[str, float | None], jobs: int | None) -> str:

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 import shallowflow as sf
 from shallowflow.dynamics.clock.outcome import Event, Outcome
 from shallowflow.dynamics.clock.paths import Snapshots
-from shallowflow.dynamics.clock.setting import Setting
-from shallowflow.dynamics.clock.trajectory import Trajectory
+from shallowflow.dynamics.clock.trajectory import Setting, Trajectory
 from shallowflow.models.networks import KnotNetwork
 from tests.contract.saved import FILES, KINDS
 from tests.dynamics.clock.files import changed, fingerprint, members_of, peak_memory, refused, write_zip

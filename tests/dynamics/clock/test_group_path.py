@@ -13,9 +13,9 @@ import pytest
 import shallowflow as sf
 from shallowflow.arrays import Floats, Ints
 from shallowflow.dynamics.clock.group_path import GroupPath
+from shallowflow.dynamics.clock.loop import joined_rows
 from shallowflow.dynamics.clock.problem import Task
 from shallowflow.dynamics.clock.protocol import Piece
-from shallowflow.dynamics.clock.recorder import joined_rows
 from shallowflow.dynamics.engines.cone_flow import ConeFlow
 
 

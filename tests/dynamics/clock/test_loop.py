@@ -12,11 +12,12 @@ import pytest
 
 import shallowflow as sf
 from shallowflow.arrays import Floats
+from shallowflow.dynamics.anls import Moves
 from shallowflow.dynamics.clock.loop import Meter, Progress, run
+from shallowflow.dynamics.clock.outcome import Stop
 from shallowflow.dynamics.clock.paths import Path, Polynomials, Rows, flatten
-from shallowflow.dynamics.clock.protocol import Piece, Statistics, Stop, Ticking
-from shallowflow.dynamics.clock.setting import Setting
-from shallowflow.dynamics.engines.anls import Moves
+from shallowflow.dynamics.clock.protocol import Piece, Statistics, Ticking
+from shallowflow.dynamics.clock.trajectory import Setting
 
 START = sf.KnotNetwork([0.5], [1.0])
 SETTING = Setting("a test")

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shallowflow.dynamics.clock.record import DEFAULT_BYTES, DEFAULT_POINTS, Record, default_record
+from shallowflow.dynamics.clock.problem import DEFAULT_BYTES, DEFAULT_POINTS, Record, default_record
 from shallowflow.errors import InvalidInputError
 
 

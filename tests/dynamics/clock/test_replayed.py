@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import shallowflow as sf
+from shallowflow.dynamics.clock.paths import Replayed
 from shallowflow.dynamics.clock.problem import Task
-from shallowflow.dynamics.clock.replayed import Replayed
 from shallowflow.dynamics.engines.logs import LogFlow
 from tests.kernels.orthogonal.log_problems import random_problem
 from tests.rounding import assert_rounded

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import shallowflow as sf
-from shallowflow.dynamics.clock.setting import Setting
+from shallowflow.dynamics.clock.trajectory import Setting
 from tests.dynamics.runs import CURVE, DESCENTS, FLOWS, KNOTS, LOGS, MOVES, PLANE, STEPS, TARGET, jumps
 
 

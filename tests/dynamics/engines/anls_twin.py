@@ -14,10 +14,10 @@ import numpy as np
 
 import shallowflow as sf
 from shallowflow.arrays import Floats
+from shallowflow.dynamics.anls import IteratedANLS, LossesOfCandidates
 from shallowflow.dynamics.clock.loop import Progress, run
 from shallowflow.dynamics.clock.problem import Task
-from shallowflow.dynamics.clock.setting import Setting
-from shallowflow.dynamics.engines.anls import IteratedANLS, LossesOfCandidates
+from shallowflow.dynamics.clock.trajectory import Setting
 from shallowflow.landscape.plateau.moves import Candidate, best_loss, candidates, moved
 
 

@@ -39,8 +39,8 @@ def test_the_iterates_are_those_of_the_dense_engine(
 ) -> None:
     """Step by step along a run, on random problems with a repeated input, a zero input and a dead neuron.
 
-    Each engine adds up in its own order, and "gram" works with inner products instead of weights. What they
-    round differently may grow over many steps: where a neuron chatters, or the step is too large.
+    Each engine adds up in its own order. What they round differently may grow over many steps: where a neuron
+    chatters, or the step is too large.
     """
     rng = np.random.default_rng(seed)
     inputs = rng.standard_normal((size, dimension)) / np.sqrt(dimension)
@@ -57,14 +57,14 @@ def test_the_iterates_are_those_of_the_dense_engine(
         following = sf.gradient_descent(network, dataset, engine="dense", steps=steps, **options)
         assume(following.outcome.status != "diverged")
         if steps == 1:
-            for engine in ("fused", "gram"):
+            for engine in ("fused", "lanes"):
                 trajectory = sf.gradient_descent(network, dataset, engine=engine, steps=1, **options)
                 assert_same_step(trajectory, following, dataset)
         assert isinstance(following.final, sf.ReLUNetwork)
         network = following.final
 
 
-@pytest.mark.parametrize("engine", ["fused", "gram"])
+@pytest.mark.parametrize("engine", ["fused", "lanes"])
 def test_many_steps_are_those_of_the_dense_engine(engine: str) -> None:
     """While the loss falls at every step, rounding does not grow."""
     dataset, network = sphere(30, 12, seed=0), sf.initialize.asymmetric(16, 12, seed=1)
@@ -145,7 +145,7 @@ def test_what_does_not_fit_is_refused() -> None:
         sf.gradient_descent(network, dataset, step=0.1, steps=5, precision="half")
 
 
-@pytest.mark.parametrize("engine", ["dense", "fused", "gram", "decoupled"])
+@pytest.mark.parametrize("engine", ["dense", "fused", "lanes", "decoupled"])
 def test_descent_stops_at_the_first_recorded_loss_below_the_level(engine: str) -> None:
     dataset, network = orthogonal(10, 12, seed=1), sf.initialize.asymmetric(20, 12, seed=1)
     options: dict[str, Any] = {
@@ -165,7 +165,7 @@ def test_descent_stops_at_the_first_recorded_loss_below_the_level(engine: str) -
     assert len(at_once.losses) == 1
 
 
-@pytest.mark.parametrize("engine", ["fused", "gram", "decoupled"])
+@pytest.mark.parametrize("engine", ["fused", "lanes", "decoupled"])
 def test_a_step_too_large_ends_in_an_outcome(engine: str) -> None:
     dataset, network = orthogonal(10, 12), sf.initialize.asymmetric(20, 12, slope=0.1)
     with np.errstate(all="ignore"):

@@ -7,7 +7,7 @@ import pytest
 
 import shallowflow as sf
 from shallowflow.arrays import Floats
-from shallowflow.dynamics.engines.anls import LossesOfCandidates
+from shallowflow.dynamics.anls import LossesOfCandidates
 from shallowflow.landscape.plateau.moves import Candidate, best_loss, moved
 from shallowflow.landscape.plateau.theorem_4_2 import (
     Change,

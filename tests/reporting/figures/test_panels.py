@@ -160,3 +160,27 @@ def test_marks_are_rays_from_the_inner_circle_outwards() -> None:
     np.testing.assert_array_equal(rays, [[[0.5, 1.0], [0.5, high]], [[2.0, 1.0], [2.0, high]]])
     assert "x₁" in [text.get_text() for text in axes.texts]
     assert "nowhere" not in [text.get_text() for text in axes.texts]
+
+
+@pytest.mark.parametrize("scale", ["linear", "log"])
+def test_boxes_are_the_quartiles_of_what_shares_an_x(scale: str) -> None:
+    values = np.arange(1.0, 10.0)
+    x, y = np.repeat([0.01, 1.0], 9), np.concatenate([values, 10 * values])
+    axes = drawn(Panel((Series(x, y, "spread", style="boxes"),), x_scale=scale))
+    flat = [np.unique(np.asarray(line.get_ydata())) for line in axes.get_lines()]
+    medians = {float(one[0]) for one in flat if len(one) == 1}
+    assert {5.0, 50.0} <= medians
+    boxes = {tuple(one) for one in flat if len(one) == 2}
+    assert {(3.0, 7.0), (30.0, 70.0)} <= boxes
+
+
+def test_points_have_bars() -> None:
+    axes = drawn(Panel((Series([1.0, 2.0], [3.0, 4.0], style="points", band=([2.0, 3.5], [5.0, 4.5])),)))
+    (bars,) = axes.collections
+    ends = [np.asarray(path.vertices).tolist() for path in bars.get_paths()]
+    assert ends == [[[1.0, 2.0], [1.0, 5.0]], [[2.0, 3.5], [2.0, 4.5]]]
+
+
+def test_a_square_panel_is_square() -> None:
+    box = drawn(Panel((Series([0.0, 9.0], [0.0, 1.0]),), square=True)).get_window_extent()
+    assert box.width == pytest.approx(box.height)

@@ -1,20 +1,21 @@
-"""The loop: the only one. An engine advances from record to record; what it passed through is recorded."""
+"""The loop: the only one. An engine advances from record to record; a recorder keeps what was asked for."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any, Generic
 
 import numpy as np
+from numpy.typing import NDArray
 
-from shallowflow.dynamics.clock.outcomes import end_of_steps, in_words
-from shallowflow.dynamics.clock.paths import N, Snapshots, flatten
-from shallowflow.dynamics.clock.protocol import Engine, Piece, Stop
-from shallowflow.dynamics.clock.record import Record
-from shallowflow.dynamics.clock.recorder import Recorder
-from shallowflow.dynamics.clock.setting import Setting
-from shallowflow.dynamics.clock.trajectory import Trajectory
+from shallowflow.arrays import Floats, Ints
+from shallowflow.dynamics.clock.outcome import Event, Stop, end_of_steps, in_words
+from shallowflow.dynamics.clock.paths import N, Path, Rows, Snapshots, flatten
+from shallowflow.dynamics.clock.problem import Record
+from shallowflow.dynamics.clock.protocol import Engine, Piece
+from shallowflow.dynamics.clock.trajectory import Setting, Trajectory
 
 Progress = Callable[[float], None]
 PROGRESS_SECONDS = 0.2
@@ -107,3 +108,248 @@ class Meter:
         """Report the end."""
         if self._progress is not None and self._shown < 1.0:
             self._progress(1.0)
+
+
+RESTS = ("rest_times", "rest_neurons", "rest_points")
+
+
+class Recorder(Generic[N]):
+    """Gathers times, losses, networks or rows, and events.
+
+    A record wants something either at chosen moments, or at the engine's own steps. A path that can be read
+    inside its steps is read at the moments as the pieces come in; other engines are stopped there.
+    """
+
+    def __init__(
+        self,
+        engine: Engine[N],
+        record: Record,
+        until: float,
+        measure: Callable[[N], float] | None = None,
+    ) -> None:
+        self._engine, self._record, self._measure = engine, record, measure
+        self._template = engine.network()
+        theta = flatten(self._template)
+        self._moments = _moments(engine, record, until)
+        self._values = np.empty((1, theta.size))
+        if self._moments is not None:
+            record.check_memory(len(self._moments), theta.size)
+            if record.networks:
+                self._values = np.empty((len(self._moments), theta.size))
+        self._values[0] = theta
+        self._until, self.time, self.loss = until, 0.0, engine.loss()
+        self._times, self._losses = [0.0], [self.loss]
+        self._pieces = list[tuple[Floats, Rows]]()
+        self._events, self._rests = list[Event](), list[Rows]()
+        self._bytes, self._steps, self._kept, self._overflowed = 0, 0, 1, False
+
+    @property
+    def _inside(self) -> bool:
+        """Whether moments are read inside pieces."""
+        return self._moments is not None and self._engine.reads is not None and self._engine.reads.alone
+
+    @property
+    def wants_rows(self) -> bool:
+        """Whether the engine must hand down the rows of its path."""
+        return self._record.networks if self._moments is None else self._inside
+
+    @property
+    def target(self) -> float:
+        """The time at which the engine must stop at the latest."""
+        if self._moments is None or self._inside or len(self._times) >= len(self._moments):
+            return self._until
+        return float(self._moments[len(self._times)])
+
+    @property
+    def lost(self) -> bool:
+        """Whether the last network is wanted, but went with an overflow."""
+        return self._overflowed and not self._record.networks
+
+    @property
+    def steps(self) -> int:
+        """How many steps were made up to the last record, by an engine that ticks."""
+        return round(self._times[-1] / self._engine.tick) if self._engine.tick else self._steps
+
+    def add(self, piece: Piece) -> None:
+        """Take what an engine has just passed through."""
+        room = self._record.max_events - len(self._events)
+        if room > 0:
+            self._events += piece.events(room)
+        if "rest_times" in piece.rows:
+            self._rests.append({name: piece.rows[name] for name in RESTS})
+        if piece.stop is not None and piece.stop.code == "overflow":
+            self._overflowed = True
+        elif self._moments is None:
+            self._add_steps(piece)
+        elif self._inside:
+            self._add_moments(piece, self._moments)
+        else:
+            self._add_stop(piece, self._moments)
+        self.time = float(piece.times[-1])
+
+    def _add_steps(self, piece: Piece) -> None:
+        """Keep the rows of all steps, and note every k-th loss."""
+        count = len(piece.times) - 1
+        if count == 0:
+            return
+        numbers = self._steps + np.arange(1, count + 1)
+        self._steps += count
+        if self._record.networks:
+            self._pieces.append((piece.times, piece.rows))
+            self._bytes += sum(rows.nbytes for rows in piece.rows.values())
+        # What an engine that ticks keeps is chosen at the end, when the number of steps is known.
+        interval = 1 if self._engine.tick is not None else self._record.interval or 1
+        chosen = np.flatnonzero(numbers % interval == 0) + 1
+        times, losses = piece.times[chosen], self._losses_at(piece, chosen)
+        if piece.between is not None and interval == 1:
+            times, losses = (
+                np.concatenate(pair) for pair in zip(piece.between, (times, losses), strict=True)
+            )
+            order = np.argsort(times, kind="stable")
+            times, losses = times[order], losses[order]
+        self._times += times.tolist()
+        self._losses += losses.tolist()
+        if len(losses):
+            self.loss = float(losses[-1])
+
+    def _losses_at(self, piece: Piece, chosen: Ints) -> Floats:
+        """Return the losses at the ends of the chosen steps of a piece."""
+        if piece.losses is not None:
+            return piece.losses[chosen]
+        if chosen.tolist() == [1] and len(piece.times) == 2:
+            return np.array([self._engine.loss()])
+        return np.array([self._read(piece, float(time))[1] for time in piece.times[chosen]])
+
+    def _read(self, piece: Piece, time: float) -> tuple[N, float]:
+        """Return network and loss at a time inside a piece."""
+        assert self._measure is not None, "a path that is read inside its steps comes with a measure"
+        network = self._engine.path(piece.times, piece.rows)(time)
+        return network, self._measure(network)
+
+    def _add_moments(self, piece: Piece, moments: Floats) -> None:
+        """Read the path at the moments inside the piece."""
+        while len(self._times) < len(moments) and moments[len(self._times)] <= piece.times[-1]:
+            moment = float(moments[len(self._times)])
+            network, loss = self._read(piece, moment)
+            self._note(moment, loss, network)
+        if piece.losses is not None:
+            self.loss = float(piece.losses[-1])
+
+    def _add_stop(self, piece: Piece, moments: Floats) -> None:
+        """Record where the engine stands, if that is a moment."""
+        time = float(piece.times[-1])
+        if time < moments[len(self._times)]:
+            return
+        loss = self._engine.loss() if piece.losses is None else float(piece.losses[-1])
+        if self._engine.tick is not None and not np.isfinite(loss):
+            self._overflowed = True
+        else:
+            if self._record.networks:
+                self._write(self._values[len(self._times)])
+                self._kept += 1
+            self._note(time, loss, None)
+
+    def _write(self, row: Floats) -> None:
+        """Write the present θ into a row; wide engines can do so without building the network."""
+        write = getattr(self._engine, "write", None)
+        if write is None:
+            flatten(self._engine.network(), row)
+        else:
+            write(row)
+
+    def _note(self, time: float, loss: float, network: N | None) -> None:
+        if network is not None and self._record.networks:
+            flatten(network, self._values[len(self._times)])
+            self._kept += 1
+        self.loss = loss
+        self._times.append(time)
+        self._losses.append(loss)
+
+    def reason(self, stop_below: float) -> Stop | None:
+        """Return why the run must end here, whatever the engine says."""
+        ticks = self._engine.tick is not None
+        if self._overflowed or not np.isfinite(self.loss):
+            return Stop("overflow" if ticks else "loss overflow")
+        if self.loss < stop_below:
+            return Stop(f"loss below, {'after steps' if ticks else 'at time'}", {"bound": stop_below})
+        if self._bytes > self._record.max_bytes:
+            return Stop("memory", {"gigabytes": self._record.max_bytes / 1e9})
+        return None
+
+    def go_back(self, engine: Engine[N]) -> None:
+        """Take another engine of the same run, and advance it to the last record."""
+        if self._times[-1] > 0:
+            engine.advance(self._times[-1], False)
+        self._engine, self.time, self._overflowed = engine, self._times[-1], False
+
+    def finish(self) -> tuple[Floats, Floats, Path[N], tuple[Event, ...]]:
+        """Return times, losses, the path and the events."""
+        if self._overflowed:
+            self.time = self._times[-1]
+        elif self._times[-1] < self.time:
+            self._note_end()
+        times, losses = np.array(self._times), np.array(self._losses)
+        path = self._path()
+        if self._moments is None and self._engine.tick is not None:
+            chosen = _numbers(self._record, len(times) - 1)
+            times, losses = times[chosen], losses[chosen]
+        return times, losses, path, tuple(self._events)
+
+    def _note_end(self) -> None:
+        """Record the loss, and at moments the network, at the time reached."""
+        if self._moments is None or not self._record.networks:
+            self._note(self.time, self._engine.loss(), None)
+        else:
+            if len(self._values) == len(self._times):
+                self._values = np.concatenate([self._values, np.empty_like(self._values[:1])])
+            self._note(self.time, self._engine.loss(), self._engine.network())
+
+    def _path(self) -> Path[N]:
+        # Also of pieces without a step, which leave no rows.
+        rests: dict[str, Any] = {
+            name: np.concatenate([each[name] for each in self._rests]) for name in RESTS if self._rests
+        }
+        if self._pieces:
+            times = _joined([times for times, _ in self._pieces], "knots")
+            rows = joined_rows(self._engine.reads, [rows for _, rows in self._pieces])
+            return self._engine.path(times, {**rows, **rests})
+        if self._moments is not None and self._record.networks:
+            kept = np.array(self._times)[: self._kept]
+            return Snapshots(self._template, kept, self._values[: self._kept], **rests)
+        if self.time == 0:
+            return Snapshots(self._template, np.zeros(1), self._values[:1], **rests)
+        values = np.array([self._values[0], flatten(self._engine.network())])
+        return Snapshots(self._template, np.array([0.0, self.time]), values, sparse=True, **rests)
+
+
+def _moments(engine: Engine[Any], record: Record, until: float) -> Floats | None:
+    """Return the times at which a record wants something; None: at the engine's own steps."""
+    if engine.tick is None:
+        return record.moments(until, first=1e-6 * until) if np.isfinite(until) else None
+    if engine.reads is None:
+        return np.asarray(engine.tick * record.indices(round(until / engine.tick), engine.tick), float)
+    return None
+
+
+def _numbers(record: Record, total: int) -> Ints:
+    """Return the recorded step numbers of a run that ended after `total` steps: 0, …, total."""
+    if total == 0:
+        return np.zeros(1, np.int64)
+    if record.times is None:
+        return record.indices(total, 1.0)
+    reached = np.rint(record.times[record.times <= total]).astype(np.int64)
+    return np.unique(np.concatenate([[0], reached, [total]]))
+
+
+def joined_rows(kind: type[Path[Any]] | None, rows: list[Rows]) -> Rows:
+    """Return the rows of all pieces as one array per column, joined as the path class says."""
+    assert kind is not None, "an engine that hands down rows names the class of its path"
+    columns = kind.columns()
+    return {name: _joined([each[name] for each in rows], columns[name].join) for name in rows[0]}
+
+
+def _joined(parts: list[NDArray[Any]], how: str) -> NDArray[Any]:
+    if how == "knots":
+        return np.concatenate([parts[0], *(part[1:] for part in parts[1:])])
+    whole = np.concatenate(parts)
+    return np.concatenate([[0], np.cumsum(whole)]).astype(np.int64) if how == "counts" else whole

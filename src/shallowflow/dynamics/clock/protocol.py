@@ -1,4 +1,4 @@
-"""What the loop asks of an engine, and what an engine hands back: `Engine`, `Piece`, `Stop`.
+"""What the loop asks of an engine, and what an engine hands back: `Engine`, `Piece`.
 
 An engine belongs to one run. It advances to a time, knows its loss without building a network, builds one on
 request, and names the class of its path.
@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from shallowflow.arrays import Floats
-from shallowflow.dynamics.clock.outcome import Event
+from shallowflow.dynamics.clock.outcome import Event, Stop
 from shallowflow.dynamics.clock.paths import N_co, Path, Rows, flatten
 
 Statistics = Mapping[str, float | int | str]
@@ -22,14 +22,6 @@ Statistics = Mapping[str, float | int | str]
 def no_events(most: int) -> list[Event]:
     """Return no events."""
     return []
-
-
-@dataclass(frozen=True)
-class Stop:
-    """Why a run cannot or need not go on: a code of `outcomes.SENTENCES`, and what its sentence says."""
-
-    code: str
-    numbers: Mapping[str, float | int | str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,10 @@ import numpy as np
 from shallowflow.arrays import Floats, Ints
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.clock.group_path import GroupPath, Indices
-from shallowflow.dynamics.clock.outcome import Event
+from shallowflow.dynamics.clock.outcome import Event, Stop
 from shallowflow.dynamics.clock.paths import Path, Rows
 from shallowflow.dynamics.clock.problem import Task
-from shallowflow.dynamics.clock.protocol import Piece, Statistics, Stop
+from shallowflow.dynamics.clock.protocol import Piece, Statistics
 from shallowflow.kernels.cones import flow_groups as groupwise
 from shallowflow.kernels.cones import flow_state, geometry
 from shallowflow.kernels.cones import flow_trace as keys

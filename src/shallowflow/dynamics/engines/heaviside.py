@@ -17,9 +17,9 @@ import numpy as np
 
 from shallowflow.arrays import Floats
 from shallowflow.data.targets import PiecewiseConstant
-from shallowflow.dynamics.clock.outcome import Event
+from shallowflow.dynamics.clock.outcome import Event, Stop
 from shallowflow.dynamics.clock.paths import Path, Polynomials, Rows, unflatten
-from shallowflow.dynamics.clock.protocol import Piece, Statistics, Stop
+from shallowflow.dynamics.clock.protocol import Piece, Statistics
 from shallowflow.dynamics.engines.heaviside_motion import (
     ClosedForm,
     Integration,

@@ -12,11 +12,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from shallowflow.arrays import Floats
-from shallowflow.dynamics.clock.outcome import Event
-from shallowflow.dynamics.clock.paths import Path, Rows
+from shallowflow.dynamics.clock.outcome import Event, Stop
+from shallowflow.dynamics.clock.paths import Path, Replayed, Rows
 from shallowflow.dynamics.clock.problem import Task
-from shallowflow.dynamics.clock.protocol import Piece, Statistics, Stop, Ticking
-from shallowflow.dynamics.clock.replayed import Replayed
+from shallowflow.dynamics.clock.protocol import Piece, Statistics, Ticking
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.geometry.orthonormal import (
     check_orthonormal,

@@ -10,9 +10,10 @@ import numpy as np
 from scipy.integrate import DOP853, LSODA
 
 from shallowflow.arrays import Floats
+from shallowflow.dynamics.clock.outcome import Stop
 from shallowflow.dynamics.clock.paths import N, Path, Polynomials, Rows, flatten, unflatten
 from shallowflow.dynamics.clock.problem import Task
-from shallowflow.dynamics.clock.protocol import Piece, Statistics, Stop
+from shallowflow.dynamics.clock.protocol import Piece, Statistics
 from shallowflow.lobatto import lobatto_nodes
 from shallowflow.models.base import OUTER_LAYER, BaseNetwork
 

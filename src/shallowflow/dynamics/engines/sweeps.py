@@ -1,13 +1,15 @@
 """Descent of a `ReLUNetwork`, neuron by neuron and sample by sample, compiled; in double or single precision.
 
 "fused": one pass over the data per step, in register tiles (`kernels.dense.fused`); "lanes": neurons side by
-side, for few samples (`kernels.dense.lanes`); "gram": in the preactivations, through X Xᵀ
-(`kernels.dense.gram`); "decoupled": on orthogonal inputs, without products (`kernels.orthogonal.descent`).
+side, for few samples (`kernels.dense.lanes`); "decoupled": on orthogonal inputs, without products
+(`kernels.orthogonal.descent`). `SpannedDescent`: any engine, in the span of at most d inputs.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import replace
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +19,7 @@ from numpy.typing import NDArray
 from shallowflow.arrays import Floats
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.clock.problem import Task
-from shallowflow.dynamics.clock.protocol import Statistics, Ticking
+from shallowflow.dynamics.clock.protocol import Engine, Piece, Statistics, Ticking
 from shallowflow.models.loss import SquareLoss
 from shallowflow.models.networks import ReLUNetwork
 
@@ -126,52 +128,6 @@ class LanesDescent(SweepDescent):
         return self._moved(self._inner.T, self._outer.copy())
 
 
-class GramDescent(SweepDescent):
-    """The same steps in the preactivations, square loss; one product of m·n·n per step, best for n ≤ d."""
-
-    name = "gram"
-
-    def _lay_out(self, dataset: Dataset) -> None:
-        from shallowflow.kernels.dense.gram import gate
-        from shallowflow.kernels.shared.losses import INNER_RATE, OUTER_RATE
-
-        self._gate, self._kind = gate, self._constants.dtype
-        self._rates = self._constants[INNER_RATE], self._constants[OUTER_RATE]
-        self._gram = np.ascontiguousarray(dataset.inputs @ dataset.inputs.T, self._kind)
-        self._targets, self._labels = dataset.targets, dataset.targets.astype(self._kind)
-        self._outer = self._network.outer.astype(self._kind)
-
-    def _steps(self, count: int) -> int:
-        # The preactivations start from the weights each time, so that their rounding does not pile up.
-        values = np.ascontiguousarray(self._network.preactivations(self._inputs), self._kind)
-        coefficients, pulls, change = np.zeros_like(values), np.empty_like(values), np.empty_like(values)
-        outer, (inner_rate, outer_rate) = self._outer, self._rates
-        for done in range(count):
-            self._gate(values, outer, self._labels, self._constants, pulls)
-            gradient = np.einsum("ji,ji->j", pulls, values)
-            pulls *= (inner_rate * outer)[:, None]
-            coefficients += pulls
-            outer += outer_rate * gradient
-            np.dot(pulls, self._gram, out=change)
-            values += change
-            if not np.isfinite(outer).all():
-                return done
-        if not np.isfinite(coefficients).all():
-            return count - 1
-        inner: Floats = self._network.inner + coefficients.astype(np.float64) @ self._inputs
-        self._network = self._network.moved({"inner": inner, "outer": self._outer.astype(np.float64)})
-        return count
-
-    def loss(self) -> float:
-        """Return the present loss."""
-        residual = self._targets - self._network.predict(self._inputs)
-        return 0.5 * self._weight * float(residual @ residual)
-
-    def network(self) -> ReLUNetwork:
-        """Return the present network."""
-        return self._network
-
-
 class DecoupledDescent(SweepDescent):
     """Orthogonal inputs, on which the preactivations move one by one; O(m·n) per step.
 
@@ -203,3 +159,45 @@ class DecoupledDescent(SweepDescent):
         squares = self._problem.inputs.reshape(-1)[:size].astype(np.float64)
         moved = rows[:, :size].astype(np.float64) / np.where(squares > 0, squares, 1.0)
         return self._moved(self._network.inner + moved @ self._inputs, self._outer)
+
+
+class SpannedDescent(Ticking):
+    """At most d samples: another engine, in the coordinates of their span.
+
+    With Xᵀ = QR, Q (d, n), a step changes W by multiples of the inputs only, and sees W by WQ only: the steps
+    are those of u = WQ on the inputs Rᵀ, of dimension n, by any engine, and W = W(0) + (u − u(0))Qᵀ. Exact up
+    to rounding; a neuron exactly on a data point's hyperplane may count as on either side of it. Rᵀ is a
+    triangle, half of which "fused" skips.
+    """
+
+    def __init__(self, task: Task, engine: Callable[[Task], Engine[Any]]) -> None:
+        super().__init__(task.step)
+        network = task.network
+        assert isinstance(network, ReLUNetwork)
+        self._network = network
+        self._basis, triangle = np.linalg.qr(task.dataset.inputs.T)
+        self._start = network.inner @ self._basis
+        inside = ReLUNetwork(self._start, network.outer, network.slope, network.scale)
+        dataset = Dataset(np.ascontiguousarray(triangle.T), task.dataset.targets)
+        self._engine: Engine[Any] = engine(replace(task, network=inside, dataset=dataset, in_span=False))
+        self.name: str = self._engine.name
+
+    def advance(self, until: float, rows: bool) -> Piece:
+        """Make the steps up to `until`."""
+        piece = self._engine.advance(until, rows)
+        self.made = round(float(piece.times[-1]) / self.tick)
+        return piece
+
+    def loss(self) -> float:
+        """Return the present loss."""
+        return self._engine.loss()
+
+    def network(self) -> ReLUNetwork:
+        """Return the present network; this costs a product of m·n·d."""
+        now: ReLUNetwork = self._engine.network()
+        inner = self._network.inner + (now.inner - self._start) @ self._basis.T
+        return self._network.moved({"inner": inner, "outer": now.outer})
+
+    def statistics(self) -> Statistics:
+        """Return what the engine counted, and the dimension of the span."""
+        return {**self._engine.statistics(), "span": self._start.shape[1]}

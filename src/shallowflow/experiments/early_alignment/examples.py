@@ -13,7 +13,7 @@ import numpy as np
 
 from shallowflow.data import STEWART_TEACHER, Dataset
 from shallowflow.data.generators import stewart, three_points
-from shallowflow.dynamics.clock.record import Record
+from shallowflow.dynamics.clock.problem import Record
 from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.dynamics.descent import gradient_descent
 from shallowflow.experiments.claim import Claim

@@ -13,7 +13,7 @@ from shallowflow.arrays import Floats
 from shallowflow.certificates.incremental import distance_off_jumps
 from shallowflow.data import Dataset
 from shallowflow.data.generators import correlated, orthonormal
-from shallowflow.dynamics.clock.record import Record
+from shallowflow.dynamics.clock.problem import Record
 from shallowflow.dynamics.descent import gradient_descent
 from shallowflow.dynamics.flow import gradient_flow
 from shallowflow.dynamics.saddle_to_saddle import saddle_to_saddle

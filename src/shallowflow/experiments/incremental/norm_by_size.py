@@ -15,7 +15,7 @@ import numpy as np
 import shallowflow.experiments.incremental.norm_by_width as norm_by_width
 from shallowflow.arrays import Floats
 from shallowflow.data import Dataset
-from shallowflow.dynamics.clock.record import Record
+from shallowflow.dynamics.clock.problem import Record
 from shallowflow.dynamics.flow import gradient_flow
 from shallowflow.dynamics.saddle_to_saddle import saddle_to_saddle
 from shallowflow.experiments.claim import Claim

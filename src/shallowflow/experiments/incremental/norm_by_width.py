@@ -12,7 +12,7 @@ import numpy as np
 
 from shallowflow.arrays import Floats
 from shallowflow.data import Dataset
-from shallowflow.dynamics.clock.record import Record
+from shallowflow.dynamics.clock.problem import Record
 from shallowflow.dynamics.descent import gradient_descent
 from shallowflow.experiments.claim import Claim
 from shallowflow.experiments.experiment import Experiment, Findings, Progress, Values, scales

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from shallowflow.data import Dataset
 from shallowflow.data.generators import CURVES, curve
-from shallowflow.dynamics.clock.record import Record
+from shallowflow.dynamics.clock.problem import Record
 from shallowflow.dynamics.flow import gradient_flow
 from shallowflow.experiments.claim import Claim
 from shallowflow.experiments.experiment import Experiment, Findings, Progress, Values, part, scales

@@ -12,7 +12,7 @@ from shallowflow.data.generators import CURVES, curve
 from shallowflow.dynamics.adam import adam
 from shallowflow.dynamics.alternating import alternating_least_squares
 from shallowflow.dynamics.anls import active_neuron_least_squares
-from shallowflow.dynamics.clock.record import Record
+from shallowflow.dynamics.clock.problem import Record
 from shallowflow.dynamics.outer_weights import least_squares_outer
 from shallowflow.experiments.claim import Claim
 from shallowflow.experiments.experiment import Experiment, Findings, Progress, Values, scales

@@ -14,7 +14,7 @@ from shallowflow.arrays import Floats
 from shallowflow.data import Dataset
 from shallowflow.data.generators import curve
 from shallowflow.dynamics.anls import active_neuron_least_squares
-from shallowflow.dynamics.clock.record import Record
+from shallowflow.dynamics.clock.problem import Record
 from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.dynamics.descent import gradient_descent
 from shallowflow.experiments.claim import Claim

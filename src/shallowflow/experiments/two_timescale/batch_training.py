@@ -18,7 +18,7 @@ import numpy as np
 
 from shallowflow.arrays import Bools, Floats
 from shallowflow.data import Additive, Dataset, PiecewiseAffine, PiecewiseConstant
-from shallowflow.dynamics.clock.record import Record
+from shallowflow.dynamics.clock.problem import Record
 from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.dynamics.descent import gradient_descent
 from shallowflow.dynamics.stochastic import stochastic_descent

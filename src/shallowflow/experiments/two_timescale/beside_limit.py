@@ -9,7 +9,7 @@ import numpy as np
 
 import shallowflow.experiments.two_timescale.training as training
 from shallowflow.arrays import Floats
-from shallowflow.dynamics.clock.record import Record
+from shallowflow.dynamics.clock.problem import Record
 from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.dynamics.two_timescale import hitting_times, two_timescale_limit
 from shallowflow.experiments.claim import Claim

@@ -13,7 +13,7 @@ import numpy as np
 
 import shallowflow.experiments.two_timescale.training as training
 from shallowflow.arrays import Floats
-from shallowflow.dynamics.clock.record import Record
+from shallowflow.dynamics.clock.problem import Record
 from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.experiments.claim import Claim
 from shallowflow.experiments.experiment import Experiment, Findings, Progress, Sweep, Values, scales

@@ -14,7 +14,7 @@ import numpy as np
 
 from shallowflow.arrays import Bools
 from shallowflow.data import PiecewiseConstant
-from shallowflow.dynamics.clock.record import Record
+from shallowflow.dynamics.clock.problem import Record
 from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.dynamics.population import population_flow
 from shallowflow.dynamics.stochastic import stochastic_descent

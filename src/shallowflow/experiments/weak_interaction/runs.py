@@ -16,7 +16,7 @@ import numpy as np
 from shallowflow.arrays import Floats
 from shallowflow.data import Dataset
 from shallowflow.data.generators import sphere
-from shallowflow.dynamics.clock.record import Record
+from shallowflow.dynamics.clock.problem import Record
 from shallowflow.dynamics.descent import gradient_descent
 from shallowflow.experiments.experiment import Sweep, Values
 from shallowflow.landscape import activity, correctly_activated

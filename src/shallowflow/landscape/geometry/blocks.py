@@ -150,6 +150,12 @@ class Blocks:
         slopes = np.sqrt(self.s_xx) * self.slope_residuals
         return frozen(np.concatenate([means[1:], slopes[1:]]))
 
+    @cached_property
+    def missed_squares(self) -> float:
+        """Σ_{U_0} y² + Σ_{l≥1} (residual squares of U_l's line): 2 Q₀ for ½Σ, [plateau] Thm 3.1."""
+        silent = self.targets[: self.borders[1]]
+        return float(silent @ silent) + float(self.residual_squares[1:].sum())
+
     def members(self, block: int) -> Ints:
         """Return the indices into the data set of the points of U_block."""
         return self.data_order[self.borders[block] : self.borders[block + 1]]
@@ -178,8 +184,8 @@ def check_univariate(network: KnotNetwork, dataset: Dataset) -> None:
     """Refuse what is not a network of knots with data on the line."""
     if not isinstance(network, KnotNetwork):
         raise InvalidInputError(
-            f"network: must be a KnotNetwork, got {shown(type(network).__name__)}; "
-            "landscape.to_knots turns any univariate ReLU network into one"
+            f"network: must be a KnotNetwork, got {shown(type(network).__name__)}; landscape.pattern_level "
+            "gives the level of any ReLU network (to_knots keeps its function, but not its levels)"
         )
     check_line(dataset)
 

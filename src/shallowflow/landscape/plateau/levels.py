@@ -48,9 +48,7 @@ def plateau_level(network: KnotNetwork, dataset: Dataset, loss: SquareLoss | Non
 
 def level_of(found: Blocks, loss: SquareLoss | None = None) -> float:
     """Return Q₀ of given blocks."""
-    silent = found.targets[: found.borders[1]]
-    squares = float(silent @ silent) + float(found.residual_squares[1:].sum())
-    return 0.5 * _weight(loss, found) * squares
+    return 0.5 * _weight(loss, found) * found.missed_squares
 
 
 def _weight(loss: SquareLoss | None, found: Blocks) -> float:

@@ -292,7 +292,8 @@ def to_knots(inner: ArrayLike, bias: ArrayLike, outer: ArrayLike, interval: Arra
     """Return a network of knots that equals Σ_j outer_j relu(inner_j x + bias_j) on an interval, Prop. 2.1.
 
     inner, bias, outer: (n,); interval: (left, right), the data's, say. Outside it the two may differ.
-    A ReLU network on data with a bias coordinate has inner = W[:, 0], bias = W[:, 1].
+    A ReLU network on data with a bias coordinate has inner = W[:, 0], bias = W[:, 1]. The function is kept,
+    the parameters are not: levels, rates and stages of the two differ (`pattern_level` takes any network).
 
     By w > 0: relu(wx + b) = w relu(x + b/w). By w < 0, β = b/|w| > left: with x' = x − left, β' = β − left,
     relu(β' − x') = relu(x' − β') − 2 relu(x') + relu(x' + β'); nothing if β ≤ left. By w = 0, b > 0:

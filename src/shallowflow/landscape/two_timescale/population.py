@@ -147,8 +147,8 @@ def best_outer(network: StepNetwork, target: PiecewiseConstant) -> StepNetwork:
 def separation(network: StepNetwork) -> float:
     """Return Δ(u), the least distance of two of u_0 = −η/2, u_1, …, u_m, u_{m+1} = 1 + η/2, §5.1."""
     half = 0.5 * _step_network(network).sharpness
-    places = np.concatenate([[-half], np.sort(network.positions), [1.0 + half]])
-    return float(np.min(np.diff(places)))
+    places = np.concatenate([[-half, 1.0 + half], network.positions])
+    return float(np.min(np.diff(np.sort(places))))
 
 
 def well_separated(network: StepNetwork) -> bool:

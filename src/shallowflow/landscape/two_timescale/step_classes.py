@@ -84,6 +84,8 @@ def step_class(target: PiecewiseConstant) -> StepClass:
     """Return the constants n, Δv, Δf, M of Def. 1 (M ≥ 1) for a target with jumps inside (0, 1)."""
     if not checked_target(target).breakpoints.size:
         raise InvalidInputError("target: must have jumps, all inside (0, 1), got none")
+    if np.any(target.jumps == 0):
+        raise InvalidInputError(f"target: jumps must not be 0, got {shown(target.jumps)}")
     edges = np.concatenate([[0.0], target.breakpoints, [1.0]])
     return StepClass(
         len(target.values),

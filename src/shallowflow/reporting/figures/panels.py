@@ -40,6 +40,8 @@ RASTER_POINTS = 500
 RASTER_LINE = 20_000
 """So are lines of more vertices."""
 DOTTED = (0, (1, 1.6))
+BOX_SHARE = 0.3
+"""Width of a box in units of the distance to the next one."""
 SECTORS = 16
 """Of a polar panel, among which the emptiest one has the radial labels."""
 
@@ -55,6 +57,8 @@ def draw_panel(axes: Axes, panel: Panel, tones: Sequence[str]) -> None:
     set_scales(axes, panel)
     draw_series(axes, panel, tones)
     _set_limits(axes, panel)
+    if panel.square:
+        axes.set_box_aspect(1.0)
     rows = max(_draw_marks(axes, panel), _draw_headings(axes, panel))
     axes.set_xlabel(literal(panel.x_label))
     axes.set_ylabel(literal(panel.y_label))
@@ -70,6 +74,9 @@ def draw_series(axes: Axes, panel: Panel, tones: Sequence[str]) -> None:
     """Draw the series of a panel with their bands."""
     for series, tone in zip(panel.series, tones, strict=True):
         x, y = visible(series, panel)
+        if series.style == "boxes":
+            _draw_boxes(axes, x, y, COLOURS[tone])
+            continue
         _draw_band(axes, series, COLOURS[tone])
         # matplotlib draws nothing for a line through a single point.
         single_point = {"marker": "o", "markersize": 5.0} if np.isfinite(x + y).sum() == 1 else {}
@@ -129,6 +136,9 @@ def look(series: Series, tone: str, points: int) -> dict[str, Any]:
 def _draw_band(axes: Axes, series: Series, colour: str) -> None:
     if series.low is None or series.high is None:
         return
+    if series.style in ("points", "crosses"):
+        axes.vlines(series.x, series.low, series.high, color=colour, linewidth=1.4, zorder=1.9)
+        return
     # A lower edge ≤ 0 on a logarithmic axis reaches down to the frame, which is what it means.
     axes.fill_between(
         _finite(series.x),
@@ -139,6 +149,29 @@ def _draw_band(axes: Axes, series: Series, colour: str) -> None:
         linewidth=0,
         step="post" if series.style == "steps" else None,
         zorder=1.5,
+    )
+
+
+def _draw_boxes(axes: Axes, x: Floats, y: Floats, colour: str) -> None:
+    """Draw a box plot of the values at every x; its width is a share of the least distance of two x."""
+    shown = np.isfinite(x + y)
+    places = np.unique(x[shown])
+    if not places.size:
+        return
+    log = axes.get_xscale() == "log"
+    apart = np.diff(np.log(places) if log else places).min(initial=1.0)
+    widths = places * (np.exp(BOX_SHARE * apart) - 1.0) if log else np.full(len(places), BOX_SHARE * apart)
+    line = {"color": colour, "linewidth": 1.6}
+    axes.boxplot(
+        [y[shown & (x == place)] for place in places],
+        positions=places,
+        widths=widths,
+        manage_ticks=False,
+        boxprops=line,
+        whiskerprops=line,
+        capprops=line,
+        medianprops={**line, "linewidth": 2.6},
+        flierprops={"marker": "o", "markersize": 4, "markerfacecolor": colour, "markeredgewidth": 0},
     )
 
 

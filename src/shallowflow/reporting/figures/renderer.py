@@ -119,7 +119,7 @@ def _draw(figure: Figure) -> Canvas:
     columns = max(1, min(figure.columns, len(figure.panels)))
     rows = [figure.panels[start : start + columns] for start in range(0, len(figure.panels), columns)]
     width = 7.2 if columns == 1 else 4.9 * columns
-    heights = [4.3 if columns == 1 or any(panel.polar for panel in row) else 3.5 for row in rows]
+    heights = [4.3 if columns == 1 or any(p.polar or p.square for p in row) else 3.5 for row in rows]
     canvas = Canvas(figsize=(width, sum(heights, start=0.5) if rows else 2.0), layout="constrained")
     FigureCanvasAgg(canvas)
     if figure.title:

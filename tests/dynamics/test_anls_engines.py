@@ -9,8 +9,8 @@ import pytest
 
 import shallowflow as sf
 from shallowflow.arrays import Floats
+from shallowflow.dynamics.anls import LossesOfCandidates, Moves, WindowedANLS, choose
 from shallowflow.dynamics.clock.problem import Task
-from shallowflow.dynamics.engines.anls import LossesOfCandidates, Moves, WindowedANLS, choose
 from shallowflow.kernels.fitting.anls import CONVERGED
 from shallowflow.landscape.plateau.moves import MARGIN, Candidate, best_loss, moved
 from tests.dynamics.engines.anls_twin import losses_of_candidates, reference_run

@@ -1,0 +1,43 @@
+"""Where compiled code is looked for, and which span "auto" takes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numba.core.caching import _CacheLocator
+
+import shallowflow as sf
+from shallowflow.dynamics.choice import KERNELS, chosen_engine, compiled_before
+from shallowflow.dynamics.clock.problem import Task
+from shallowflow.dynamics.engines.sweeps import FusedDescent, SpannedDescent
+
+
+def test_compiled_code_is_looked_for_where_numba_puts_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The name of the folder is Numba's own."""
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    assert not compiled_before("dense.fused")
+    source = str(KERNELS / "dense" / "fused.py")
+    subpath = _CacheLocator.get_suitable_cache_subpath(source)  # type: ignore[no-untyped-call]
+    (tmp_path / subpath).mkdir()
+    (tmp_path / subpath / "lanes.advance-20.py311.nbi").touch()
+    assert not compiled_before("dense.fused")
+    (tmp_path / subpath / "fused.advance-186.py311.nbi").touch()
+    assert compiled_before("dense.fused")
+
+
+def test_as_many_samples_as_dimensions_are_taken_in_their_span() -> None:
+    """Their triangle is half empty, and "fused" skips what is empty."""
+    rng = np.random.default_rng(0)
+    dataset = sf.Dataset(rng.standard_normal((100, 100)) / 10, rng.standard_normal(100))
+    network = sf.ReLUNetwork(rng.standard_normal((500, 100)), rng.standard_normal(500))
+    task = Task(network, dataset, sf.SquareLoss(), step=1e-3, steps=10**5)
+    made = chosen_engine("gradient_descent", "auto", task)
+    assert made.func is SpannedDescent
+    assert made.args[1] is FusedDescent
+    run = sf.gradient_descent(network, dataset, step=1e-3, steps=30)
+    plain = sf.gradient_descent(network, dataset, step=1e-3, steps=30, engine="fused")
+    np.testing.assert_allclose(run.losses, plain.losses, rtol=1e-10)
