@@ -92,12 +92,14 @@ def test_the_size_of_the_noise_is_known_before_any_fit() -> None:
     rng = np.random.default_rng(1)
     x = np.sort(rng.uniform(0, 10, 2000))
     y = kinked(x) + 0.2 * rng.standard_normal(2000)
-    y[::50] += 10
+    y[::200] += 10
     rows = distinct_rows(x, y, np.ones(2000))
     assert noise_size(rows, False) * rows.scale == pytest.approx(0.2, rel=0.06)
     tied = distinct_rows(np.round(x), y, np.ones(2000))
     within = y - np.array([np.mean(y[np.round(x) == place]) for place in np.round(x)])
-    assert noise_size(tied, False) * rows.scale == pytest.approx(1.4826 * np.median(np.abs(within)), rel=0.01)
+    # The root of W/(W − 1) for the mean of about 200 rows is less than 1 %.
+    expected = 1.4826 * np.median(np.abs(within))
+    assert noise_size(tied, False) * tied.scale == pytest.approx(expected, rel=0.01)
 
 
 def test_a_weighted_median_is_that_of_repeated_values() -> None:

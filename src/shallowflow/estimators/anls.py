@@ -346,7 +346,7 @@ class ANLSRegressor(Summarising, UnivariateRegressor):
         kept: Bools | None,
     ) -> None:
         """Set what a reader of the fit wants to know beside the function."""
-        self._points, self._chosen_ = points, chosen
+        self._rows, self._points, self._chosen_ = rows, points, chosen
         self.path_: list[PathRow] = [] if chosen is None else path_rows(chosen, points, self._shown)
         self.loss_ = "squared" if chosen is None else chosen.loss
         rest = (self.pieces_.predict(x) - targets) * (np.sqrt(weights) if self.weights == "precision" else 1)

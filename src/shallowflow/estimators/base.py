@@ -19,6 +19,9 @@ from shallowflow.errors import InvalidInputError
 from shallowflow.estimators.columns import as_column, to_dates
 from shallowflow.models.networks import KnotNetwork, inputs_of
 
+MEETING = 1e-8
+"""Lines that are apart by less than this share of the function's size meet."""
+
 
 class OneFeatureRegressor(RegressorMixin, BaseEstimator):
     """Base of regressors y ≈ f(x) for one feature x: a column, a vector, dates (`columns`)."""
@@ -123,6 +126,16 @@ class Pieces(FrozenArrays):
     def rights(self) -> Floats:
         """The right end of every piece, (K + 1,); ∞ for the last."""
         return np.concatenate([self.knots, [np.inf]])
+
+    @property
+    def continuous(self) -> bool:
+        """Whether the lines meet at the knots, up to rounding."""
+        left, right = (
+            self.heights[piece] + self.slopes[piece] * (self.knots - self.centres[piece])
+            for piece in (slice(None, -1), slice(1, None))
+        )
+        size = np.abs(self.heights).max() + np.abs(self.slopes).max() * (self.high - self.low)
+        return bool(np.all(np.abs(left - right) <= MEETING * size))
 
     @property
     def intercepts(self) -> Floats:

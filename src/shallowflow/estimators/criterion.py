@@ -72,7 +72,7 @@ def choose(fits: Mapping[int, Fitted], size: float, total: float) -> Choice:
     ρ is that of the fit which white noise would call for. If that has more than 20 knots, noise with a
     correlation of neighbours may have called for them: so it is asked first whether such noise, around 20
     knots or fewer, explains the data. If it does not, the curve has many bends, and what correlation is left
-    is that of pieces which are not quite straight: it does not count.
+    is that of pieces which are not quite straight: it does not count. With fewer knots ρ is taken again.
     """
     losses = {number: fit.loss for number, fit in fits.items()}
     white = criterion(losses, size, total)
@@ -87,6 +87,11 @@ def choose(fits: Mapping[int, Fitted], size: float, total: float) -> Choice:
     if _least(white) > FEW and not explained_by(fits[first].rest, found.rho):
         found = WHITE
     values = criterion(losses, size, total, found.tau) if found.tau > 1 else white
+    number = _least(values)
+    again = noise(number)
+    if 1 < found.tau < again.tau and explained_by(fits[number].rest, again.rho):
+        # Too many knots had eaten some of the correlation.
+        found, values = again, criterion(losses, size, total, again.tau)
     return Choice(_least(values), values, found)
 
 
