@@ -1,6 +1,6 @@
 """How often is the number of kinks right, and how often do intervals cover? On simulated truths.
 
-Choice: data sets with 0 to 6 knots; noise white, AR(0.5), with outliers, ties, a gap, heavy tails. Right numbers
+Choice: data sets with 0 to 6 knots; noise white, AR(0.5), outliers, ties, a gap, heavy tails. Right numbers
 of knots and the root mean square error against the truth, in % of its range, for `ANLSRegressor` and, where
 installed, pwlf (`fitfast`, 0 to 7 knots, BIC), piecewise-regression (`ModelSelection` up to 4) and ruptures
 (`Pelt` of continuous lines, penalty 2σ̂² log n), which costs minutes: `peers=False` leaves them out.
@@ -174,7 +174,7 @@ def choice(sets: int, peers: bool) -> None:
 
 
 def covered(size: int, turn: float, noise: float, kind: str, sets: int) -> tuple[float, ...]:
-    """Share of data sets in which the sets and the delta interval hold the knot, intervals the slope and f."""
+    """Share of data sets in which set and delta interval hold the knot, intervals the slope and f."""
     found = []
     for seed in range(sets):
         rng = np.random.default_rng([FIRST_SEED + 1, seed, size])

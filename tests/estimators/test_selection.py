@@ -173,7 +173,9 @@ def test_outliers_are_named_and_count_for_little() -> None:
     assert "loss='bisquare'" in " ".join(given.notes_)
     robust = ANLSRegressor(3, loss="huber").fit(x, y)
     assert robust.loss_ == "huber"
-    assert np.abs(robust.predict(grid) - kinked(grid)).mean() < np.abs(given.predict(grid) - kinked(grid)).mean()
+    assert (
+        np.abs(robust.predict(grid) - kinked(grid)).mean() < np.abs(given.predict(grid) - kinked(grid)).mean()
+    )
 
 
 def test_clean_data_keep_their_squares() -> None:

@@ -25,6 +25,8 @@ SEARCHES = ("relocation", "anls")
 LEFT = ("line", "zero")
 SELECTIONS = ("cv", "bic")
 LOSSES = ("auto", "squared", "huber", "bisquare")
+STEPS = 40
+"""The most jumps of --steps."""
 SCHEMA = "shallowflow-fit-2"
 """Names the keys of `--json`: docs/concepts/command_line.md lists them."""
 
@@ -74,7 +76,7 @@ def fit(data: str, knots: str, interval: float | None, as_json: bool, **options:
       shallowflow fit my_data.csv --knots 20 --plot fit.png --out pieces.csv
       shallowflow fit my_data.csv --knots 5 --left zero --search anls --json
     """
-    check_file(options["out"], "--out", ".csv", ".json")
+    check_file(options["out"], "--out", ".csv", *(() if options["steps"] else (".json",)))
     check_file(options["plot"], "--plot", ".png", ".svg")
     check_file(options["path_file"], "--path", ".csv")
     n_knots = _number_of_knots(knots)
@@ -83,9 +85,9 @@ def fit(data: str, knots: str, interval: float | None, as_json: bool, **options:
     named = ("x", "y", "weights", "delimiter", "decimal", "date_format", "missing", "na")
     pairs = _read(data, PairOptions(**{name: options[name] for name in named}))
     if options["steps"]:
-        from shallowflow.commands.fit_steps import fit_steps
-
-        fit_steps(pairs, _name(data), options["out"], options["plot"], as_json)
+        if options["plot"] or options["path_file"] or interval is not None:
+            raise InvalidInputError("--steps: does not go with --plot, --path or --interval")
+        _fit_steps(pairs, _name(data), options["out"], as_json)
         return
     chosen = {name: options[name] for name in ("left", "search", "selection", "loss")}
     model, seconds = _fitted(pairs, _name(data), n_knots, chosen)
@@ -124,6 +126,36 @@ def _fitted(
         model.fit(x, pairs.y, sample_weight=pairs.weights, progress=show)
     model.x_name_ = pairs.x_name
     return model, time.perf_counter() - start
+
+
+def _fit_steps(pairs: Pairs, name: str, out: str | None, as_json: bool) -> None:
+    """Fit constant pieces, exactly, and print them."""
+    import numpy as np
+
+    from shallowflow.estimators import StepRegressor
+
+    model = StepRegressor(STEPS, method="exact").fit(pairs.x, pairs.y, sample_weight=pairs.weights)
+    ends = [-np.inf, *model.jumps_.tolist(), np.inf]
+    rows = [
+        {"piece": i + 1, "left": ends[i], "right": ends[i + 1], "value": float(value)}
+        for i, value in enumerate(model.values_)
+    ]
+    if out:
+        text = "piece,left,right,value\n" + "".join(",".join(map(repr, row.values())) + "\n" for row in rows)
+        write_atomically(Path(out), text.encode())
+    squares = float(np.sum((model.predict(pairs.x) - pairs.y) ** 2))
+    data = {"name": name, "size": len(pairs.y)}
+    result = {"schema": SCHEMA, "data": data, "jumps": model.n_jumps_, "pieces": rows, "loss": 0.5 * squares}
+    if as_json:
+        print_json(_plain(result | {"read": list(pairs.notes), "notes": model.notes_, "out": out}))
+        return
+    for note in pairs.notes:
+        click.echo(f"read: {note}")
+    for row in rows:
+        click.echo(f"{row['left']:>12.6g} … {row['right']:<12.6g} {row['value']:.6g}")
+    click.echo(
+        f"{model.n_jumps_} jumps, {len(pairs.y):,} points, half the sum of squares {0.5 * squares:.6g}"
+    )
 
 
 def _result(

@@ -27,6 +27,8 @@ FEWEST = 10
 LAGS, DOUBT = 10, 0.01
 """Of the test whether what is left after ρ is white."""
 MAD = 1.4826
+LEAST_NOISE = 1e-12
+"""Of targets in [−1, 1]: what is smaller is rounding."""
 HUBER, BISQUARE = 1.345, 4.685
 """In units of σ̂; both keep 95 % of the efficiency of least squares on Gaussian noise."""
 SUSPECT = 3.0
@@ -104,7 +106,8 @@ def noise_size(rows: Rows, precision: bool) -> float:
     judged = found > 0
     if 2 * counts[judged].sum() < counts.sum() or judged.sum() < 3:
         return 0.0
-    return MAD * weighted_median(found[judged], counts[judged])
+    size = MAD * weighted_median(found[judged], counts[judged])
+    return size if size > LEAST_NOISE else 0.0
 
 
 def weighted_median(values: Floats, weights: Floats) -> float:

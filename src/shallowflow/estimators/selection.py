@@ -153,7 +153,7 @@ def reweighted(
             knots = summary(found).knots
         u = _units(rows, knots, points, sigma, setting.precision)
         new = loss.weight(u)
-        if np.abs(new - factors).max() < SETTLED:
+        if np.abs(new - factors).max() < SETTLED or not new.any():
             break
         factors = new
     counts = np.ones(len(u)) if setting.precision else rows.w

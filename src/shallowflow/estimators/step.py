@@ -93,7 +93,7 @@ class StepRegressor(OneFeatureRegressor):
     converged_ : whether more training would have changed nothing: it came to rest, or its cuts were the same
         after half of its steps.
     stopped_ : what ended the training: "rest", "max_time" or "max_iter" ("exact": there was none).
-    optimal_ : whether no other cuts, as many, have a lower loss: True, False or None (more than 1,000 points).
+    optimal_ : whether no other cuts, as many, have a lower loss; None: not tried beyond 1,000 points.
     notes_ : sentences on what ended the training, and whether the exact cuts are better.
     n_iter_ : steps of the training.
 
@@ -169,7 +169,7 @@ class StepRegressor(OneFeatureRegressor):
         if len(points.x) > CHEAP_EXACT:
             return
         scatter, sums = float(points.scatter.sum()), sums_of(points)
-        costs, best = divisions(points.x, points.y, points.w, len(cuts), lines=False)
+        costs, _ = divisions(points.x, points.y, points.w, len(cuts), lines=False)
         own, slack = sums.total(cuts), 1e-9 * (sums.total(np.empty(0, np.int64)) + scatter)
         self.optimal_ = bool(own <= costs[-1] + slack)
         if self.method == "exact" or not self.prune:

@@ -14,7 +14,7 @@ from shallowflow.arrays import Floats, one_of, probability
 from shallowflow.estimators.base import Pieces
 from shallowflow.estimators.breaks import each_knot, further_knot
 from shallowflow.estimators.intervals import Model, band, knot_intervals, model_of, slope_intervals
-from shallowflow.estimators.noise import correlation
+from shallowflow.estimators.noise import LEAST_NOISE, WHITE, correlation
 from shallowflow.estimators.points import Points, values
 from shallowflow.lazy import function
 
@@ -223,12 +223,13 @@ class Summarising:
         points = self._points
         knots = (self.pieces_.knots - points.low) / points.half
         rest = np.sqrt(points.w) * (points.y - values(knots, points.fit(knots)[1], points.x))
-        self.noise_ = correlation(rest, 2 * self.n_knots_ + 2)
+        exact = float(rest @ rest) <= LEAST_NOISE**2 * float(points.w.sum())
+        self.noise_ = WHITE if exact else correlation(rest, 2 * self.n_knots_ + 2)
         chosen = self._chosen_.noise if self._chosen_ is not None else self.noise_  # type: ignore[attr-defined]
         notes = []
         if dropped:
             notes.append(f"{dropped} row{'s' if dropped > 1 else ''} without a value left out.")
-        used = chosen if chosen.tau > 1 else self.noise_
+        used = chosen if chosen.tau > 1 and not exact else self.noise_
         if used.tau > 1:
             self.noise_ = used
             notes.append(
