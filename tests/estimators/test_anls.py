@@ -180,9 +180,9 @@ def test_a_weight_is_worth_so_many_rows_for_the_number_of_knots_too(
     assert [row.criterion for row in weighted.path_] == [row.criterion for row in repeated.path_]
 
 
-def test_a_weight_of_three_is_worth_three_rows_on_thirty_data_sets() -> None:
-    """Where K differed in 28 of 30 when n was the number of distinct weights."""
-    for seed in range(30):
+def test_a_weight_of_three_is_worth_three_rows() -> None:
+    """Where K differed in 28 of 30 when n was the number of equal weights."""
+    for seed in range(8):
         rng = np.random.default_rng(seed)
         x = np.sort(rng.uniform(0, 1, 50))
         y = np.interp(x, [0, 0.25, 0.5, 0.8, 1], [0, 1, 0, 1, 0.4]) + 0.2 * rng.normal(size=50)

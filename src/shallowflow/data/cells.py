@@ -76,9 +76,11 @@ def days(cells: Sequence[str], where: Sequence[str], written: str | None) -> tup
 
     `where`: what to call each cell in a message; `written`: the format as of `datetime.strptime`.
     """
-    read, note = (lambda cell: datetime.strptime(cell, written or ""), f"as {written}")
-    if written is None:
-        read, note = _reader(cells, where)
+
+    def as_written(cell: str) -> datetime:
+        return datetime.strptime(cell, written or "")
+
+    read, note = _reader(cells, where) if written is None else (as_written, f"as {written}")
     found: list[float] = []
     for cell, place in zip(cells, where, strict=True):
         try:

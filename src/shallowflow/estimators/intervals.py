@@ -74,12 +74,12 @@ class Model:
         inverse = np.linalg.pinv(J.T @ J, hermitian=True)
         if self.rho == 0:
             variance = self.residual_squares() / self.freedom
-            return variance * inverse, variance
+            return np.asarray(variance * inverse, dtype=np.float64), variance
         spread = J.T @ correlated(J, self.rho)
         inner = inverse @ spread
         left = self.size - float(np.trace(inner))
         variance = self.residual_squares() / max(left, 1.0)
-        return variance * inner @ inverse, variance
+        return np.asarray(variance * inner @ inverse, dtype=np.float64), variance
 
     def noise(self, rng: np.random.Generator, draws: int) -> Floats:
         """Return unit noise (m, draws), correlated as that of the data."""
@@ -208,7 +208,7 @@ def slope_intervals(model: Model, level: float) -> list[Interval]:
     for j in range(K + 1):
         g = np.zeros(2 * K + 2)
         g[1 : 2 + j] = 1.0
-        error = float(np.sqrt(max(g @ covariance @ g, 0.0)))
+        error = float(np.sqrt(max(float(g @ covariance @ g), 0.0)))
         slope = float(lines[j, 2])
         found.append(Interval(slope, error, slope - factor * error, slope + factor * error))
     return found
