@@ -20,6 +20,7 @@ BENCHMARKS = (
     "experiment_costs",
     "step_sgd",
     "step_fitting",
+    "kink_statistics",
     "recording",
     "regret",
     "walks",
