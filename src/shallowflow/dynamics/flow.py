@@ -58,8 +58,9 @@ def gradient_flow(
     width; "stages", O(width) per step and fit for stiff problems, for a `KnotNetwork` and the square loss,
     "dense" for its other losses; "auto" takes the faster one. A neuron that starts on the hyperplane of a
     point or at w = 0 follows one rule in all of them: it goes where least norm sends it, from a hyperplane
-    that repels it to a side drawn by a hash of its number, from w = 0 the steepest way (`docs/concepts`). The networks of steps have smooth activations and no events. (Against a target instead of
-    data: `population_flow`.)
+    that repels it to a side drawn by a hash of its number, from w = 0 the steepest way (`docs/concepts`). The
+    networks of steps have smooth activations and no events. (Against a target instead of data:
+    `population_flow`.)
 
     A `LogScaledNetwork` on orthonormal inputs (square loss, epsilon 1, ‖w_j‖ ≤ |a_j|) may start at any scale:
     plateaus are leapt over in closed form, the path is read by making steps again, and `tolerance` is
