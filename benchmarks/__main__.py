@@ -20,9 +20,12 @@ BENCHMARKS = (
     "experiment_costs",
     "step_sgd",
     "step_fitting",
+    "kink_statistics",
     "recording",
     "regret",
     "walks",
+    "readings",
+    "explorer",
 )
 
 

@@ -16,6 +16,7 @@ author = "the shallowflow authors"
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinxcontrib.bibtex"]
 exclude_patterns = ["_build"]
 html_theme = "furo"
+html_extra_path = ["standalone"]
 html_title = "shallowflow"
 
 myst_enable_extensions = ["dollarmath", "colon_fence"]

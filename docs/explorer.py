@@ -1,0 +1,18 @@
+"""Write the recorded runs of the explorer for the documentation: `.venv/bin/python docs/explorer.py`."""
+
+from pathlib import Path
+
+from shallowflow.explorer.pages import standalone
+from shallowflow.explorer.scene import packed
+from shallowflow.explorer.scenes import SCENES
+
+FOLDER = Path(__file__).parent / "standalone" / "explorer"
+SMALLER = {"alignment": {"width": 60}, "free": {"width": 20}}
+"""Fewer neurons, smaller files."""
+
+FOLDER.mkdir(parents=True, exist_ok=True)
+for name, scene in SCENES.items():
+    state = scene.state(SMALLER.get(name, {}))
+    header = {"n": 1, "scene": name, "state": {**state.values, "points": state.points}}
+    message = packed(scene.run(state, lambda share: None), header)
+    (FOLDER / f"{name}.html").write_text(standalone(message, name), encoding="utf-8")

@@ -1,0 +1,1 @@
+"""The interactive page: drag a data point, watch the network learn. Needs the extra `explorer`."""

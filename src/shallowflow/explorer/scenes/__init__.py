@@ -1,0 +1,12 @@
+"""The scenes: one per paper, and one for data of your own."""
+
+from shallowflow.explorer.scenes.alignment import ALIGNMENT
+from shallowflow.explorer.scenes.free import FREE
+from shallowflow.explorer.scenes.jumps import JUMPS
+from shallowflow.explorer.scenes.plateau import PLATEAU
+from shallowflow.explorer.scenes.rates import RATES
+from shallowflow.explorer.scenes.two_timescales import TWO_TIMESCALES
+
+SCENES = {scene.name: scene for scene in (ALIGNMENT, PLATEAU, JUMPS, RATES, TWO_TIMESCALES, FREE)}
+
+__all__ = ["SCENES"]
