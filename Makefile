@@ -13,7 +13,7 @@ PACKAGES := { n=0; while read -r word name _; do case "$$word $$name" in \
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test lint types contract docs unit test-slow coverage test-browser test-install test-processors bench venv clean
+.PHONY: demo test lint types contract docs unit test-slow test-torch coverage test-browser test-install test-processors bench venv clean
 
 demo: venv
 	$(BIN)/shallowflow reproduce --demo --out demo
@@ -44,10 +44,19 @@ docs: venv
 	@echo "docs/_build/html/index.html"
 
 unit: venv
-	$(BIN)/pytest -n 2 -m "not slow"
+	$(BIN)/pytest -n 2 -m "not slow" -rs
 
 test-slow: venv
 	$(BIN)/pytest -m slow
+
+# The PyTorch front, in an environment of its own: that of the tests and torch (its processor build is enough).
+TORCH_BIN := .venv/torch/bin
+test-torch: venv
+	@test -x $(TORCH_BIN)/python || $(PYTHON) -m venv .venv/torch
+	@printf '%s\n' "$(CURDIR)/src" "$(CURDIR)"/.venv/lib/python*/site-packages \
+	  > "$$(echo .venv/torch/lib/python*/site-packages)/tests.pth"
+	$(TORCH_BIN)/python -m pip install --quiet --disable-pip-version-check "torch>=2.4"
+	$(TORCH_BIN)/python -m pytest tests/probes
 
 # Not part of the tests: which lines and branches they run. Compiled functions count as missed.
 coverage: venv

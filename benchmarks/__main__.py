@@ -23,6 +23,8 @@ BENCHMARKS = (
     "recording",
     "regret",
     "walks",
+    "readings",
+    "explorer",
 )
 
 

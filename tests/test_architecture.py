@@ -33,6 +33,7 @@ FORBIDDEN = {
     "scikit-learn": ("landscape/geometry/blocks.py", "import sklearn"),
     "drawing": ("experiments/figure.py", "import matplotlib"),
     "dask": ("experiments/figure.py", "import distributed"),
+    "torch": ("experiments/figure.py", "import torch"),
 }
 """For every contract one import that breaks it: (file, line)."""
 
@@ -167,7 +168,10 @@ def test_every_package_that_is_imported_is_declared() -> None:
     extras = project["optional-dependencies"]
     declared = {
         re.split(r"[<>=!~\[; ]", line, maxsplit=1)[0].lower()
-        for line in [*project["dependencies"], *extras["dask"], *extras["parquet"], *extras["explorer"]]
+        for line in [
+            *project["dependencies"],
+            *(line for name in ("dask", "parquet", "torch", "explorer") for line in extras[name]),
+        ]
     }
     # Every type checker knows typing_extensions, and no run imports it.
     ours = {"shallowflow", "typing_extensions"}

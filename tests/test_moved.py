@@ -7,7 +7,7 @@ from importlib import import_module
 
 import pytest
 
-from shallowflow.moved import TABLE
+from shallowflow.lazy import TABLE
 
 MOVED: dict[str, str] = json.loads(TABLE.read_text(encoding="utf-8"))
 

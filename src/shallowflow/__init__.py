@@ -5,14 +5,14 @@ Every name is imported on first use: `import shallowflow` itself loads next to n
 
 from typing import TYPE_CHECKING
 
-from shallowflow.lazy import attach
-from shallowflow.moved import install
+from shallowflow.lazy import attach, install
 
 __all__ = [
     "Additive",
     "AdditiveStepNetwork",
     "CubicStep",
     "Dataset",
+    "Diagnosis",
     "Event",
     "FileFormatError",
     "InvalidInputError",
@@ -25,6 +25,7 @@ __all__ = [
     "Outcome",
     "PiecewiseAffine",
     "PiecewiseConstant",
+    "PredictedJumps",
     "ReLUNetwork",
     "Record",
     "SaddleToSaddle",
@@ -32,6 +33,7 @@ __all__ = [
     "SquareLoss",
     "StepNetwork",
     "StoreError",
+    "Story",
     "Trajectory",
     "active_neuron_least_squares",
     "adam",
@@ -40,6 +42,8 @@ __all__ = [
     "certify",
     "certify_all",
     "data",
+    "diagnose",
+    "escape",
     "estimators",
     "experiments",
     "gradient_descent",
@@ -49,12 +53,15 @@ __all__ = [
     "jumps",
     "landscape",
     "least_squares_outer",
+    "merge_duplicates",
     "phases",
     "population_flow",
+    "predict_jumps",
     "reproduce",
     "saddle_to_saddle",
     "stages",
     "stochastic_descent",
+    "story",
     "studies",
     "two_timescale_limit",
 ]
@@ -64,6 +71,7 @@ _NAMES = {
     "AdditiveStepNetwork": "shallowflow.models",
     "CubicStep": "shallowflow.models",
     "Dataset": "shallowflow.data",
+    "Diagnosis": "shallowflow.readings.diagnosis",
     "Event": "shallowflow.dynamics.clock.outcome",
     "FileFormatError": "shallowflow.errors",
     "InvalidInputError": "shallowflow.errors",
@@ -76,6 +84,7 @@ _NAMES = {
     "Outcome": "shallowflow.dynamics.clock.outcome",
     "PiecewiseAffine": "shallowflow.data",
     "PiecewiseConstant": "shallowflow.data",
+    "PredictedJumps": "shallowflow.dynamics.jump_prediction",
     "ReLUNetwork": "shallowflow.models",
     "Record": "shallowflow.dynamics.clock.problem",
     "SaddleToSaddle": "shallowflow.dynamics.saddle_to_saddle",
@@ -83,6 +92,7 @@ _NAMES = {
     "SquareLoss": "shallowflow.models",
     "StepNetwork": "shallowflow.models",
     "StoreError": "shallowflow.errors",
+    "Story": "shallowflow.readings.story",
     "Trajectory": "shallowflow.dynamics.clock.trajectory",
     "__version__": "shallowflow.version",
     "active_neuron_least_squares": "shallowflow.dynamics.anls",
@@ -90,17 +100,22 @@ _NAMES = {
     "alternating_least_squares": "shallowflow.dynamics.alternating",
     "certify": "shallowflow.certificates",
     "certify_all": "shallowflow.certificates",
+    "diagnose": "shallowflow.readings.diagnosis",
+    "escape": "shallowflow.dynamics.escape",
     "gradient_descent": "shallowflow.dynamics.descent",
     "gradient_flow": "shallowflow.dynamics.flow",
     "hitting_times": "shallowflow.dynamics.two_timescale",
     "jumps": "shallowflow.readings.jumps",
-    "least_squares_outer": "shallowflow.dynamics.outer_weights",
+    "least_squares_outer": "shallowflow.dynamics.alternating",
+    "merge_duplicates": "shallowflow.landscape.geometry.census",
     "phases": "shallowflow.readings.phases",
     "population_flow": "shallowflow.dynamics.population",
+    "predict_jumps": "shallowflow.dynamics.jump_prediction",
     "reproduce": "shallowflow.experiments",
     "saddle_to_saddle": "shallowflow.dynamics.saddle_to_saddle",
     "stages": "shallowflow.readings.stages",
     "stochastic_descent": "shallowflow.dynamics.stochastic",
+    "story": "shallowflow.readings.story",
     "two_timescale_limit": "shallowflow.dynamics.two_timescale",
 }
 """Public names, and the modules they come from."""
@@ -121,20 +136,22 @@ if TYPE_CHECKING:
     from shallowflow.certificates import certify, certify_all
     from shallowflow.data import Additive, Dataset, PiecewiseAffine, PiecewiseConstant
     from shallowflow.dynamics.adam import adam
-    from shallowflow.dynamics.alternating import alternating_least_squares
+    from shallowflow.dynamics.alternating import alternating_least_squares, least_squares_outer
     from shallowflow.dynamics.anls import active_neuron_least_squares
     from shallowflow.dynamics.clock.outcome import Event, Outcome
     from shallowflow.dynamics.clock.problem import Record
     from shallowflow.dynamics.clock.trajectory import Trajectory
     from shallowflow.dynamics.descent import gradient_descent
+    from shallowflow.dynamics.escape import escape
     from shallowflow.dynamics.flow import gradient_flow
-    from shallowflow.dynamics.outer_weights import least_squares_outer
+    from shallowflow.dynamics.jump_prediction import PredictedJumps, predict_jumps
     from shallowflow.dynamics.population import population_flow
     from shallowflow.dynamics.saddle_to_saddle import SaddleToSaddle, saddle_to_saddle
     from shallowflow.dynamics.stochastic import stochastic_descent
     from shallowflow.dynamics.two_timescale import hitting_times, two_timescale_limit
     from shallowflow.errors import FileFormatError, InvalidInputError, ShallowflowError, StoreError
     from shallowflow.experiments import reproduce
+    from shallowflow.landscape.geometry.census import merge_duplicates
     from shallowflow.models import (
         AdditiveStepNetwork,
         CubicStep,
@@ -148,9 +165,11 @@ if TYPE_CHECKING:
         StepNetwork,
         initialize,
     )
+    from shallowflow.readings.diagnosis import Diagnosis, diagnose
     from shallowflow.readings.jumps import Jumps, jumps
     from shallowflow.readings.phases import phases
     from shallowflow.readings.stages import stages
+    from shallowflow.readings.story import Story, story
     from shallowflow.version import __version__ as __version__
 else:
     __getattr__, __dir__ = attach(__name__, _NAMES, _MODULES)

@@ -14,16 +14,20 @@ def lobatto_nodes(count: int) -> Floats:
     return 0.5 * (1.0 - np.cos(np.pi * np.arange(count) / (count - 1)))
 
 
-def lobatto_weights(share: float, count: int) -> Floats:
-    """Return the Lagrange weights at `share` ∈ [0, 1] by the barycentric formula: p = weights @ values."""
-    gaps = share - lobatto_nodes(count)
-    hit = np.flatnonzero(np.abs(gaps) < 1e-15)
-    if hit.size:
-        return np.asarray(np.arange(count) == hit[0], dtype=np.float64)
+def lobatto_weights(share: float | Floats, count: int) -> Floats:
+    """Return the Lagrange weights at `share` ∈ [0, 1] by the barycentric formula: p = weights @ values.
+
+    share: a number, or an array (k,) for weights (k, q).
+    """
+    gaps = np.subtract.outer(share, lobatto_nodes(count))
+    # On a node, up to rounding, the value there is all that counts.
+    hits = np.abs(gaps) < 1e-15
+    gaps[hits.any(axis=-1)] = np.inf
+    gaps[hits] = 1.0
     signs = (-1.0) ** np.arange(count)
     signs[[0, -1]] *= 0.5
     terms: Floats = signs / gaps
-    return terms / float(terms.sum())
+    return np.asarray(terms / terms.sum(axis=-1, keepdims=True))
 
 
 @cache

@@ -139,7 +139,22 @@ def test_theorem_3_measures_constant_and_ratio() -> None:
     least = 2 * (np.sqrt(np.sum(y[y > 0] ** 2)) + np.sqrt(np.sum(y[y < 0] ** 2)))
     assert by_limit.promises[1].observed == pytest.approx(norm / least, rel=1e-12)
     assert by_limit.holds
+    assert by_limit.kept
+    assert by_flow.promises[2].kept is None
     assert sf.certify("incremental/theorem-3", network, data).kept is None
+    assert sf.certify("incremental/theorem-3", network, sf.Dataset(data.inputs, 0 * y)).kept is None
+
+
+def test_theorem_3_can_be_broken() -> None:
+    """One neuron per point: no random start does that, and its norm grows like n, not √n."""
+    size = 64
+    inner = np.where(np.eye(size) > 0, 1.0, -1e-3)
+    norms = np.linalg.norm(inner, axis=1)
+    network, data = sf.ReLUNetwork(1e-3 * inner, 1e-3 * norms), basis([1.0] * size)
+    certificate = sf.certify("incremental/theorem-3", network, data, limit=sf.saddle_to_saddle(network, data))
+    assert certificate.holds
+    assert [promise.kept for promise in certificate.promises] == [False, False, False]
+    assert certificate.promises[0].observed == pytest.approx(2 * size / 8.0)
 
 
 def basis(labels: list[float], dimension: int | None = None) -> sf.Dataset:

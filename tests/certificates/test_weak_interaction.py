@@ -121,7 +121,7 @@ def test_the_verdict_on_data_alone() -> None:
     assert white.words[0].startswith("Theorem 1 applies, margin")
     assert "20 neurons (Lemma 5 asks for 20)" in white.words[0]
     assert white.certificates[0].holds
-    assert white.words[0].endswith("The start drawn here meets what a start must meet.")
+    assert white.words[0].endswith("The start drawn here meets what a start must meet, (26) too.")
     correlated = sf.Dataset(rng.standard_normal((6, 30)) + 1.0, labels)
     mixed, found = verdict(Question(correlated)), interaction(correlated)
     assert not mixed.applies
@@ -137,7 +137,18 @@ def test_the_verdict_on_data_alone() -> None:
     narrow = verdict(Question(orthonormal(20, labels="bounded"), width=5))
     assert not narrow.applies
     assert "5 neurons are fewer" in narrow.words[0]
-    assert "zero" in verdict(Question(sf.Dataset(np.eye(2), [0.0, 1.0]))).words[0]
+    (words,) = verdict(Question(sf.Dataset(np.eye(2), [0.0, 1.0]))).words
+    assert "an input or a label is zero" in words
+    assert "(26)" not in words
+
+
+def test_the_verdict_hangs_on_the_residuals_of_the_start_too() -> None:
+    """The probability is Lemma 5's; large inputs make the outputs of a start, and (26), too large."""
+    rng = np.random.default_rng(0)
+    inputs, labels = rng.standard_normal((10, 1500)) / np.sqrt(1500), rng.choice([-1.0, 1.0], 10)
+    asked = [verdict(Question(sf.Dataset(factor * inputs, labels), width=22)) for factor in (1.0, 1000.0)]
+    assert "if its residuals are as small as (26) asks" in asked[0].words[0]
+    assert [found.applies for found in asked] == [True, False]
 
 
 def test_corollary_1_compares_the_dimension_with_a_number() -> None:

@@ -14,8 +14,10 @@ from shallowflow.arrays import Floats
 from shallowflow.certificates import VERDICTS
 from shallowflow.certificates import early_alignment as early_alignment_verdict
 from shallowflow.cli import main
-from shallowflow.data.generators import three_points
-from shallowflow.landscape import alignment_threshold, extremal_vectors, least_squares
+from shallowflow.data import Dataset
+from shallowflow.data.generators import curve, three_points
+from shallowflow.landscape import alignment_threshold, extremal_vectors, pattern_level
+from shallowflow.models import LogisticLoss, initialize
 
 
 def run(*arguments: str) -> Result:
@@ -66,14 +68,60 @@ def test_the_three_points_have_one_extremal_vector_and_known_constants() -> None
     }
 
 
-def test_where_theorem_2_applies_the_end_is_named(spurious: str) -> None:
-    verdict = told(spurious)["early_alignment"]
-    assert verdict["applies"] is True
-    loss = least_squares(three_points()).loss
-    assert loss > 0
-    expected = "will end in the least-squares line, whatever the width (Theorem 2): loss 0.1002777778"
-    assert expected in " ".join(verdict["words"])
-    assert "spurious" in " ".join(verdict["words"])
+@pytest.mark.parametrize("scale", ["1e-6", "1e-3", "1"])
+def test_where_theorem_2_applies_the_end_is_named_but_not_promised_at_a_scale(
+    spurious: str, scale: str
+) -> None:
+    verdict = told(spurious, "--init-scale", scale)["early_alignment"]
+    assert verdict["applies"] is None
+    words = " ".join(verdict["words"])
+    assert "training ends in the least-squares line (Theorem 2): loss 0.1002777778" in words
+    assert "spurious" in words
+    assert "it is undecided" in words
+    assert "will end" not in words
+    assert "was asked for" in words
+
+
+def test_the_critical_scale_is_measured_on_demand(spurious: str) -> None:
+    options = ("--paper", "early_alignment", "--width", "20", "--critical-scale")
+    verdict = told(spurious, *options)["early_alignment"]
+    measured = verdict["numbers"]["λ_c (measured)"]
+    assert 1e-6 < measured < 0.1
+    assert "it ends in the line below" in verdict["words"][-1]
+    leaky = told(spurious, *options, "--slope", "0.1")["early_alignment"]
+    assert "square loss and ReLU only" in leaky["words"][-1]
+
+
+def test_leaky_slopes_and_the_logistic_loss_are_answered(tmp_path: Path) -> None:
+    path = tmp_path / "labels.csv"
+    path.write_text("1,0,1\n0.6,0.8,-1\n-0.8,0.6,1\n")
+    answers = told(str(path), "--loss", "logistic", "--slope", "0.1", "--init", "dominated")
+    verdict, dataset = answers["early_alignment"], Dataset.from_csv(str(path))
+    found = alignment_threshold(dataset, LogisticLoss(), 0.1)
+    assert verdict["numbers"]["λ*"] == pytest.approx(found.scale)
+    assert verdict["numbers"]["D_max"] == pytest.approx(found.d_max)
+    assert verdict["applies"] is None
+    assert "square loss and ReLU" in verdict["words"][-1]
+    assert "square loss and ReLU" in answers["weak_interaction"]["words"][0]
+    assert "square loss and ReLU" in told("curve", "--slope", "0.1")["plateau"]["words"][0]
+    assert run("three_points", "--loss", "logistic").exit_code == 2
+    assert run("three_points", "--slope", "1.5").exit_code == 2
+
+
+def test_the_plateau_verdict_heeds_the_initialisation() -> None:
+    own = told("curve", "--paper", "plateau", "--width", "10")["plateau"]
+    assert "he_knots" in own["words"][0]
+    assert "hardly get there" in own["words"][1]
+    assert 0 < own["numbers"]["first passage"] < 0.01
+    assert own["numbers"]["shortest e-fold"] < own["numbers"]["longest e-fold"]
+    large = told("curve", "--paper", "plateau", "--width", "10", "--init", "gaussian", "--init-scale", "5")
+    small = told("curve", "--paper", "plateau", "--width", "10", "--init", "gaussian", "--init-scale", "1")
+    assert "gaussian, λ = 5" in large["plateau"]["words"][0]
+    losses = [one["plateau"]["numbers"]["loss at the start (½·mean)"] for one in (small, large)]
+    assert losses[0] != losses[1]
+    network = initialize.gaussian(10, 2, init_scale=5.0, seed=0)
+    data = curve().with_bias()
+    assert large["plateau"]["numbers"]["plateau level"] == pytest.approx(pattern_level(network, data))
 
 
 def test_scale_and_width_of_the_start_decide_about_theorem_1(spurious: str) -> None:
@@ -122,7 +170,7 @@ def test_weakly_interacting_data_are_named_with_their_margin() -> None:
     assert told("three_points")["weak_interaction"]["applies"] is False
     hopeless = told("curve:sin_pi,size=20")["weak_interaction"]  # labels of 1e-16
     assert hopeless["applies"] is False
-    assert "need dimension about 10^" in hopeless["words"][0]
+    assert "known to do in dimension about 10^" in hopeless["words"][0]
 
 
 def table(path: Path, inputs: Floats, targets: Floats) -> str:

@@ -9,10 +9,12 @@ import pytest
 
 import shallowflow as sf
 from shallowflow.arrays import Floats
+from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.anls import LossesOfCandidates, Moves, WindowedANLS, choose
 from shallowflow.dynamics.clock.problem import Task
 from shallowflow.kernels.fitting.anls import CONVERGED
 from shallowflow.landscape.plateau.moves import MARGIN, Candidate, best_loss, moved
+from shallowflow.models import KnotNetwork
 from tests.dynamics.engines.anls_twin import losses_of_candidates, reference_run
 from tests.kernels.fitting.anls_reference import candidates, move_by_move
 
@@ -188,3 +190,34 @@ def test_a_path_is_constant_between_moves_and_exact_at_every_move() -> None:
         assert trajectory(min(number + 0.9, last)) == network
     with pytest.raises(sf.InvalidInputError, match="t: must lie in"):
         trajectory(last + 1)
+
+
+def line(scale: float = 1.0, shift: float = 0.0) -> Dataset:
+    x = np.linspace(-1.0, 1.0, 40)
+    return Dataset(shift + scale * x[:, None], np.sin(3.0 * x))
+
+
+@pytest.mark.parametrize("method", ["windowed", "orthogonal_stable"])
+def test_dead_knots_are_no_convergence(method: str) -> None:
+    run = sf.active_neuron_least_squares(KnotNetwork([2.0, 3.0], [1.0, 1.0]), line(), method=method)
+    assert run.outcome.status == "stalled"
+    assert "dead" in run.outcome.message
+    assert "ANLSRegressor" in run.outcome.advice
+
+
+def test_knots_that_stay_left_of_all_data_are_no_convergence() -> None:
+    start = KnotNetwork([-3.0, -2.5, -2.0], [1.0, 1.0, 1.0])
+    run = sf.active_neuron_least_squares(start, Dataset([[0.0], [1.0], [2.0]], [0.0, 1.0, 2.0]))
+    assert run.outcome.status == "stalled"
+    assert "left of the data" in run.outcome.message
+    among = sf.active_neuron_least_squares(start, Dataset([[0.0], [1.0], [2.0]], [0.0, 0.0, 2.0]))
+    assert among.outcome.status == "converged"
+
+
+def test_the_units_of_the_inputs_make_no_difference() -> None:
+    """With inputs of size 10⁻⁹ a margin of 10⁻⁸ would be ten ranges away."""
+    start = np.array([-1.3, -0.7, -0.2, 0.4])
+    plain = sf.active_neuron_least_squares(KnotNetwork(start, np.ones(4)), line())
+    for scale in (2.0**-30, 2.0**20):
+        small = sf.active_neuron_least_squares(KnotNetwork(scale * start, np.ones(4)), line(scale))
+        np.testing.assert_allclose(small.losses, plain.losses, rtol=1e-9)

@@ -85,7 +85,7 @@ CHANGES: list[tuple[str, Change, str]] = [
         lambda corrections: corrections * np.nan,
         "corrections .* finite",
     ),
-    ("inputs", lambda inputs: 2 * inputs, "needs orthonormal inputs"),
+    ("inputs", lambda inputs: inputs + 0.1 * inputs[0], "needs orthogonal inputs"),
     ("targets", lambda targets: 0 * targets, "labels must not be zero"),
 ]
 

@@ -151,7 +151,7 @@ def test_points_without_a_neuron_are_named() -> None:
     ("inputs", "targets", "message"),
     [
         (np.eye(2), [1.0, 0.0], "labels must not be zero, got 1 zero labels, the first at index 1"),
-        ([[1.0, 0.0], [0.1, 1.0]], [1.0, 1.0], "needs orthonormal inputs, got inner products wrong by 0.1"),
+        ([[1.0, 0.0], [0.1, 1.0]], [1.0, 1.0], "needs orthogonal inputs, got a cosine of 0.1"),
         ([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]], [1.0, 1.0], "inputs must have the network's dimension 2"),
     ],
 )
@@ -279,3 +279,44 @@ def test_the_result_is_counted_and_labelled() -> None:
         np.testing.assert_allclose(row, limit.exponents(float(np.nextafter(start, np.inf))), atol=1e-12)
     assert "\n" not in repr(limit)
     assert len(repr(limit)) < 200
+
+
+def test_groups_are_the_masks_there_are_and_idle_neurons_stand_apart() -> None:
+    """200 neurons on labels (1, 2, −1): four masks that are not empty."""
+    data = sf.Dataset(sf.data.GENERATORS["orthonormal"](3, seed=0).inputs, [1.0, 2.0, -1.0])
+    network = sf.initialize.log_scaled(200, 3, log_scale=-50.0, seed=0)
+    limit = sf.saddle_to_saddle(network, data)
+    masks = {tuple(column) for column in limit.mask.T.tolist()} - {(False, False, False)}
+    assert limit.statistics["groups"] == len(masks) == 4
+    assert limit.statistics["idle"] == int(np.sum(~limit.mask.any(axis=0))) > 0
+
+
+def test_positive_and_negative_labels_are_two_processes() -> None:
+    """[incremental] App. D.1: each sign alone, its times in units of its own n, makes the same jumps."""
+    data = sf.data.GENERATORS["orthonormal"](16, labels="bounded", seed=3)
+    network = sf.initialize.log_scaled(20, 16, log_scale=-700.0, seed=3)
+    whole = sf.saddle_to_saddle(network, data)
+    when = dict(zip(whole.neurons.tolist(), whole.jump_times.tolist(), strict=True))
+    met = 0
+    for sign in (1.0, -1.0):
+        mine = sign * data.targets > 0
+        part = sf.saddle_to_saddle(network, sf.Dataset(data.inputs[mine], data.targets[mine]))
+        for neuron, time in zip(part.neurons.tolist(), part.jump_times.tolist(), strict=True):
+            assert when[neuron] == pytest.approx(time * data.size / mine.sum(), rel=1e-12)
+            met += 1
+    assert met == len(when)
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_balance_and_signs_are_conserved(plain: bool) -> None:
+    """[incremental] Prop. 1: |a_j| = ‖w_j‖ along the flow, with the signs of the start."""
+    data = sf.data.GENERATORS["orthonormal"](8, labels="bounded", seed=1)
+    network = sf.initialize.log_scaled(6, 8, log_scale=-10.0, seed=1)
+    start = network.to_relu() if plain else network
+    run = sf.gradient_flow(start, data, until=300.0, tolerance=1e-10)
+    for time in np.linspace(0.0, 300.0, 7):
+        now = run(float(time))
+        assert isinstance(now, sf.ReLUNetwork | sf.LogScaledNetwork)
+        norms = np.linalg.norm(now.inner, axis=1)
+        np.testing.assert_allclose(np.abs(now.outer), norms, rtol=1e-6)
+        assert np.array_equal(np.sign(now.outer), np.sign(start.outer))

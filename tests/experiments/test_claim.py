@@ -26,6 +26,16 @@ def test_the_interval_of_a_mean_is_that_of_scipy() -> None:
     np.testing.assert_allclose((found.low, found.high), (expected.low, expected.high), rtol=1e-10)
 
 
+@pytest.mark.parametrize("size", [6, 9, 20, 101])
+def test_the_interval_of_a_median_misses_it_seldom(size: int) -> None:
+    found = Interval.of_median(np.arange(1.0, size + 1))
+    k = int(found.low)
+    assert found.high == size + 1 - k
+    outside = 2 * stats.binom.cdf(k - 1, size, 0.5)
+    assert outside <= 0.05 < 2 * stats.binom.cdf(k, size, 0.5)
+    assert Interval.of_median([1.0] * 5).within(0, 2) is None
+
+
 def test_one_value_decides_nothing() -> None:
     assert Interval.of_mean([3.0]).within(0, 1) is None
 

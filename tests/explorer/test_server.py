@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import json
 import random
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -102,8 +106,9 @@ def _malformed(rng: random.Random) -> str:
         return json.dumps({**request, "n": rng.choice(odd[:10])})
     if kind == 2:
         return json.dumps({**request, "scene": rng.choice(odd)})
-    name, value = rng.choice(["width", "points", "odd", "scale"]), rng.choice([None, "x", {}, True, 1e300])
-    return json.dumps({**request, "state": {name: value}})
+    wrong: list[Any] = [None, "x", {}, True, 1e300]
+    name = rng.choice(["width", "points", "odd", "scale"])
+    return json.dumps({**request, "state": {name: rng.choice(wrong)}})
 
 
 def test_only_so_many_pages_at_once(explorer: Explorer) -> None:
@@ -137,3 +142,25 @@ def test_exports_come_from_the_same_state(explorer: Explorer, tmp_path: Any) -> 
 
 def test_data_cannot_end_the_script_of_a_page() -> None:
     assert "</script><b>" not in standalone(b"</script><b>", "rates").replace("base64", "")
+
+
+def test_processes_end_with_a_server_that_was_killed(tmp_path: Any) -> None:
+    script = (
+        "import os, signal, sys\n"
+        "from shallowflow.explorer.workers import Workers\n"
+        "if __name__ == '__main__':\n"
+        "    workers = Workers()\n"
+        "    print(workers._pool.submit(os.getpid).result(), flush=True)\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    file = tmp_path / "server.py"
+    file.write_text(script)
+    made = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, timeout=60)
+    process = Path(f"/proc/{int(made.stdout)}")
+    if not Path("/proc/self").exists():
+        pytest.skip("needs /proc")
+    for _ in range(200):
+        if not process.exists():
+            break
+        time.sleep(0.1)
+    assert not process.exists()

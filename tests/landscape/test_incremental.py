@@ -55,8 +55,20 @@ def test_norms_of_scaled_networks_and_constants() -> None:
 
 def test_zero_labels_need_no_neuron_and_other_inputs_are_refused() -> None:
     assert not min_norm_interpolator(sf.Dataset(np.eye(2), [0.0, 0.0])).outer.any()
-    with pytest.raises(sf.InvalidInputError, match="min_norm_interpolator needs orthonormal inputs"):
-        min_norm_interpolator(sf.Dataset([[2.0]], [1.0]))
+    with pytest.raises(sf.InvalidInputError, match="min_norm_interpolator needs orthogonal inputs"):
+        min_norm_interpolator(sf.Dataset([[1.0, 0.0], [1.0, 1.0]], [1.0, 1.0]))
+    with pytest.raises(sf.InvalidInputError, match="an input 0 with a label that is not 0"):
+        min_norm_interpolator(sf.Dataset([[1.0, 0.0], [0.0, 0.0]], [1.0, 1.0]))
+
+
+def test_inputs_of_any_norm_have_a_least_interpolator() -> None:
+    """Scaling x by ν is scaling y by 1/ν: the same neuron does."""
+    norms, targets = np.array([0.5, 2.0, 3.0]), np.array([1.0, 2.0, -3.0])
+    network = min_norm_interpolator(sf.Dataset(np.diag(norms), targets))
+    unit = min_norm_interpolator(sf.Dataset(np.eye(3), targets / norms))
+    np.testing.assert_allclose(network(np.diag(norms)), targets, rtol=1e-14)
+    np.testing.assert_allclose(network.inner, unit.inner, rtol=1e-14)
+    assert squared_norm(network) == pytest.approx(min_squared_norm(targets, norms), rel=1e-13)
 
 
 def test_what_has_no_norm_or_constant_is_refused() -> None:

@@ -223,6 +223,10 @@ HALF: Any = 2.5
             r"^inputs: must be orthonormal, .* wrong by 3$",
         ),
         (lambda: initialize.grouped(np.eye(2), [1, 1], 2, norm=-1), r"^norm: must be > 0, got -1$"),
+        (
+            lambda: initialize.grouped(np.eye(3), [1, 1, 1], 2, sizes=[1, 1]),
+            r"^sizes: must be 2 numbers that add up to 3, got \[1, 1\]$",
+        ),
     ],
 )
 def test_borders(make: Callable[[], Network], message: str) -> None:
@@ -236,3 +240,12 @@ def test_he_uniform_has_the_ranges_of_a_linear_layer() -> None:
     assert np.abs(network.outer).max() <= 1 / np.sqrt(4000)
     assert network.inner.var() == pytest.approx(0.04 / 3, rel=0.02)
     assert network.outer.var() == pytest.approx(1 / 12000, rel=0.05)
+
+
+def test_groups_may_have_sizes_of_their_own() -> None:
+    targets = np.array([1.0, 2.0, 3.0, 4.0, 5.0, -1.0, -2.0])
+    network = initialize.grouped(np.eye(7), targets, 2, norm=0.5, seed=3, sizes=[5, 2])
+    active = network.inner > 0
+    np.testing.assert_array_equal(active, [[1, 1, 1, 1, 1, 0, 0], [0, 0, 0, 0, 0, 1, 1]])
+    np.testing.assert_allclose(np.linalg.norm(network.inner * active, axis=1), 0.5)
+    np.testing.assert_array_equal(network.outer, [0.5, -0.5])

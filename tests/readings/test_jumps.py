@@ -17,6 +17,18 @@ def test_the_jump_of_a_lone_neuron_is_where_the_logistic_is_at_half() -> None:
     assert not found.unfitted.size
 
 
+@pytest.mark.parametrize("threshold", [0.1, 0.9])
+def test_at_another_threshold_it_is_where_the_logistic_is_there(threshold: float) -> None:
+    network = sf.LogScaledNetwork([[0.6, 0.8]], [1.0], [-40.0])
+    data = sf.Dataset(np.eye(2), [3.0, 4.0])
+    run = sf.gradient_flow(network, data, until=100.0, tolerance=1e-10)
+    found = sf.jumps(run, data, threshold=threshold)
+    shift = np.log(threshold / (1 - threshold)) / 5.0
+    assert found.times[0] == pytest.approx((np.log(5.0) + 80.0) / 5.0 + shift, abs=1e-7)
+    with pytest.raises(sf.InvalidInputError, match=r"threshold: must lie in \(0, 1\), got 2"):
+        sf.jumps(run, data, threshold=2.0)
+
+
 def test_flow_descent_and_plain_network_jump_alike() -> None:
     network, data = random_problem(8, 5, 3, log_scale=-15.0)
     until, step = 200.0, 0.01

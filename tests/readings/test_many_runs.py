@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from shallowflow.readings.many_runs import Threshold, exponent, log_slope, slope, threshold
+from shallowflow.readings.many_runs import Threshold, exponent, log_slope, misfits, slope, threshold
 
 
 def test_a_known_threshold_lies_in_its_interval() -> None:
@@ -69,3 +69,13 @@ def test_the_logistic_fit_is_that_of_scikit_learn() -> None:
 def test_the_slope_of_a_power_is_its_exponent() -> None:
     x = np.geomspace(1.0, 1e3, 7)
     assert log_slope(x, 5 * x**1.25) == pytest.approx(1.25)
+
+
+@pytest.mark.parametrize("kind", ["power", "logarithm"])
+def test_the_misfit_is_least_for_the_law_behind_the_thresholds(kind: str) -> None:
+    x = np.array([10.0, 30.0, 100.0, 300.0])
+    values = 5 * x**0.8 if kind == "power" else 20 + 30 * np.log(x)
+    power, logarithm = misfits(x, [Threshold(v, 0.98 * v, 1.02 * v, 1.0) for v in values])
+    right, wrong = (power, logarithm) if kind == "power" else (logarithm, power)
+    assert right < 1e-6
+    assert wrong > 4

@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+import zipfile
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -275,3 +276,92 @@ def test_damaged_arrays_are_told(tmp_path: Path) -> None:
         file.write_bytes(file.read_bytes()[:-30])
         with pytest.raises(FileFormatError, match="is not a sound file of arrays"):
             result.arrays["array"]
+
+
+ONE = Study("s", note, [{"index": 0, "log": os.devnull, "seconds": 0}])
+
+
+@pytest.mark.parametrize("harm", ["lost", "cut", "empty"])
+def test_a_run_whose_arrays_are_gone_is_damaged_and_is_computed_again(tmp_path: Path, harm: str) -> None:
+    with Store(tmp_path) as store:
+        run(ONE, store=store)
+        (file,) = (tmp_path / "arrays").glob("*.npz")
+        if harm == "lost":
+            file.unlink()
+        else:
+            file.write_bytes(file.read_bytes()[:-30] if harm == "cut" else b"")
+        (result,) = store.results("s")
+        assert (result.status, result.done, dict(result.metrics)) == ("damaged", False, {})
+        assert len(store.missing(ONE.runs)) == 1
+        run(ONE, store=store)
+        (again,) = store.results("s")
+        assert again.done
+        assert len(again.arrays) == 1
+
+
+def foreign(directory: Path, identity: str) -> None:
+    """Write another identity into a store, as a stranger could."""
+    with Store(directory) as store:
+        run(ONE, store=store)
+    with sqlite3.connect(directory / "runs.sqlite") as database:
+        for table in ("runs", "members", "metrics"):
+            database.execute(f"UPDATE {table} SET identity = ?", (identity,))
+    database.close()
+
+
+@pytest.mark.parametrize("identity", ["../../victim", "/etc/passwd", "a" * 31, "A" * 32, "0" * 32 + "\n", ""])
+def test_nothing_outside_the_store_is_read_or_deleted(tmp_path: Path, identity: str) -> None:
+    victim = tmp_path / "victim.npz"
+    victim.write_bytes(b"precious")
+    foreign(tmp_path / "a" / "store", identity)
+    with Store(tmp_path / "a" / "store") as store:
+        for attempt in (store.results, store.remove):
+            with pytest.raises(StoreError, match="32 hexadecimal digits"):
+                attempt("s")
+        assert [study["name"] for study in store.studies()] == ["s"]
+    assert victim.read_bytes() == b"precious"
+
+
+def test_a_store_of_the_first_version_is_read(tmp_path: Path) -> None:
+    with Store(tmp_path) as store:
+        run(ONE, store=store)
+    with sqlite3.connect(tmp_path / "runs.sqlite") as database:
+        database.execute("ALTER TABLE runs DROP COLUMN arrays")
+    database.close()
+    for writable in (False, True):
+        with Store(tmp_path, writable=writable) as store:
+            assert store.results("s")[0].done
+
+
+def rewritten(path: Path, change: Any) -> None:
+    """Write the members of an archive anew, each changed by `change(name, content)`."""
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, *change(content))
+
+
+def test_sizes_are_believed_only_if_the_file_allows_them(tmp_path: Path) -> None:
+    with Store(tmp_path) as store:
+        (result,) = run(ONE, store=store)
+    (file,) = (tmp_path / "arrays").glob("*.npz")
+    huge = b"{'descr': '<f8', 'fortran_order': False, 'shape': (100000000000,), }"
+    header = b"\x93NUMPY\x01\x00" + (len(huge) + 1).to_bytes(2, "little") + huge + b"\n"
+    rewritten(file, lambda content: (header,))
+    with pytest.raises(FileFormatError, match="bytes instead of shape"):
+        result.arrays["array"]
+    rewritten(file, lambda content: (content + bytes(10**7), zipfile.ZIP_DEFLATED))
+    with pytest.raises(FileFormatError, match="compressed"):
+        result.arrays["array"]
+
+
+def test_a_damaged_row_is_one_clear_error(tmp_path: Path) -> None:
+    with Store(tmp_path) as store:
+        run(ONE, store=store)
+    for text in ("{", "[1]", "nul", '"x"'):
+        with sqlite3.connect(tmp_path / "runs.sqlite") as database:
+            database.execute("UPDATE runs SET parameters = ?", (text,))
+        database.close()
+        with Store(tmp_path) as store, pytest.raises(StoreError, match="store"):
+            store.results("s")

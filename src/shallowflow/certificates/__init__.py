@@ -49,6 +49,7 @@ CERTIFICATES: dict[str, Callable[..., Certificate]] = Choices(
         "two_timescale/prop-4": two_timescale.prop_4,
         "two_timescale/theorem-1": two_timescale.theorem_1,
         "two_timescale/theorem-2": two_timescale.theorem_2,
+        "two_timescale/appendix-a": two_timescale.appendix_a,
     },
 )
 

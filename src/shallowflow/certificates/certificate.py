@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from shallowflow.data.dataset import Dataset
+from shallowflow.models.loss import Loss
 
 RELATIONS = {"<": operator.lt, "<=": operator.le, ">=": operator.ge, ">": operator.gt}
 
@@ -142,7 +143,9 @@ class Question:
     """A data set, and the planned initialisation of a network on it.
 
     Every paper builds the start of its own kind from width, init_scale and seed; `init` is the user's choice
-    of initialisation where there is one. progress: called with the share done during a long search.
+    of initialisation where there is one. own_start: whether a paper whose networks start otherwise may keep
+    its own initialisation (False: init and init_scale were asked for). loss: ½·mean of squares by default;
+    slope: of the leaky ReLU. progress: called with the share done during a long search.
     """
 
     dataset: Dataset
@@ -151,6 +154,9 @@ class Question:
     seed: int = 0
     init: str = "balanced"
     progress: Callable[[float], None] | None = None
+    loss: Loss | None = None
+    slope: float = 0.0
+    own_start: bool = True
 
 
 @dataclass(frozen=True)

@@ -260,31 +260,43 @@ EPSILON, ALPHA_0 = 0.25, 0.1
 
 
 def verdict(question: Question) -> Verdict:
-    """Return extremal vectors, thresholds, and Lemma 1 and Theorems 1 to 4 on the data and a start."""
-    dataset = question.dataset
+    """Return extremal vectors, thresholds, and Lemma 1 and Theorems 1 to 4 on the data and a start.
+
+    That small networks end in the line is never promised of a given scale: Theorems 2 and 4 hold below a λ̃
+    that the paper does not give (`dynamics.critical_scale` measures one).
+    """
+    dataset, loss, slope = question.dataset, question.loss, question.slope
+    if loss is not None:
+        loss.check(dataset.targets)
     name = one_of(question.init, "init", INITIALISATIONS)
     start: ReLUNetwork = getattr(initialize, name)(
-        question.width, dataset.dimension, init_scale=question.init_scale, seed=question.seed
+        question.width, dataset.dimension, init_scale=question.init_scale, slope=slope, seed=question.seed
     )
     reached = min(dataset.dimension, dataset.size + 1)
     starts = min(SEARCH_WORK // (dataset.size**2 * reached), MOST_STARTS)
-    around = Surroundings(dataset, starts=starts, progress=question.progress)
-    first = AlignmentQuery(start, dataset, None, 0.0, epsilon=EPSILON, alpha_0=ALPHA_0, surroundings=around)
+    around = Surroundings(dataset, loss, slope, starts=starts, progress=question.progress)
+    first = AlignmentQuery(start, dataset, loss, slope, epsilon=EPSILON, alpha_0=ALPHA_0, surroundings=around)
     third = AlignmentQuery(
-        start, dataset, None, 0.0, epsilon=EPSILON, positive_start=True, surroundings=around
+        start, dataset, loss, slope, epsilon=EPSILON, positive_start=True, surroundings=around
     )
     aligned = [alignment_certificate(query) for query in (first, third)]
-    # Thms 2 and 4 concern the data alone, if their cones can be listed.
-    ends = () if around.arrangement is None else line_certificates(dataset)
+    # Thms 2 and 4 concern the data alone, if their cones can be listed; and the square loss and ReLU.
+    lines = slope == 0 and (loss is None or isinstance(loss, SquareLoss))
+    ends = line_certificates(dataset) if lines and around.arrangement is not None else ()
     certificates = (lemma_1(start, dataset), *aligned, *ends)
     words = (
         _vectors_words(around.vectors, starts, dataset),
-        _alignment_words(first, third, *aligned),
-        *_line_words(dataset, ends),
+        _alignment_words(first, third, *aligned, asked=question.init_scale),
+        *(_line_words(dataset, ends, init_scale(start)) if lines else (OTHER_SETTING,)),
     )
-    applies = any(certificate.holds for certificate in ends) if ends else None
+    # Where the data satisfy Theorem 4, whether λ is below λ̃ is open; where they do not, nothing is promised.
+    applies = None if not ends or any(certificate.holds for certificate in ends) else False
     tables = (_vectors_table(around.vectors),)
     return Verdict("early_alignment", applies, words, _numbers(first), tables, certificates)
+
+
+OTHER_SETTING = "Theorems 2 and 4, about the end of training, are for the square loss and ReLU (slope 0) "
+"only."
 
 
 def _vectors_words(vectors: ExtremalVectors, starts: int, dataset: Dataset) -> str:
@@ -292,8 +304,9 @@ def _vectors_words(vectors: ExtremalVectors, starts: int, dataset: Dataset) -> s
     plural = {"maximum": "maxima", "minimum": "minima", "saddle": "saddles"}
     counted = ", ".join(f"{n} {kind if n == 1 else plural[kind]}" for kind, n in kinds if n) or "none"
     neurons = "Neurons with a > 0 turn to maxima of G, those with a < 0 to minima."
+    some = f"{len(vectors)} extremal vector{'' if len(vectors) == 1 else 's'}"
     if vectors.complete:
-        return f"Small neurons turn to {len(vectors)} extremal vector(s): {counted}. {neurons}"
+        return f"Small neurons turn to {some}: {counted}. {neurons}"
     faces = face_bound(dataset.size, min(dataset.size, dataset.dimension))
     # The number may be beyond what a float can hold.
     rough = f"{faces:,}" if faces < 10**6 else f"about 10^{len(str(faces)) - 1}"
@@ -301,22 +314,36 @@ def _vectors_words(vectors: ExtremalVectors, starts: int, dataset: Dataset) -> s
     if not starts:
         return f"{many}, and too many points for a search of a few seconds: no extremal vector is known."
     return (
-        f"{many}: a search from {starts} random direction{'s' if starts > 1 else ''} found {len(vectors)} "
-        f"extremal vector(s) ({counted}), maybe not all. {neurons}"
+        f"{many}: a search from {starts} random direction{'s' if starts > 1 else ''} found {some} "
+        f"({counted}), maybe not all. {neurons}"
     )
 
 
 def _alignment_words(
-    query: AlignmentQuery, third_query: AlignmentQuery, first: Certificate, third: Certificate
+    query: AlignmentQuery,
+    third_query: AlignmentQuery,
+    first: Certificate,
+    third: Certificate,
+    *,
+    asked: float,
 ) -> str:
     found, scale = query.threshold, query.scale
     if found is None or scale is None:
         return "λ*, τ and the constants of Theorem 1 need all activation cones: unknown here."
-    place = f"λ = {scale:.3g}, and λ* = {found.scale:.3g} (ε = {EPSILON}, α₀ = {ALPHA_0})"
+    place = (
+        f"λ = √Σa_j² = {scale:.3g} where {asked:g} was asked for, and λ* = {found.scale:.3g} "
+        f"(ε = {EPSILON}, α₀ = {ALPHA_0})"
+    )
     if first.holds:
         end, proven = found.time(scale), found.arrival()
-        early = "" if end >= proven else f" (where they are by then is proven only if τ ≥ t₂ = {proven:.3g})"
-        return f"Theorem 1 applies to this start ({place}): its neurons align by τ = {end:.3g}{early}."
+        if end < proven:
+            return (
+                f"Theorem 1 applies to this start ({place}), but says nothing yet of where its neurons are "
+                f"at "
+                f"τ = {end:.3g}: that is proven only from t₂ = {proven:.3g} on; outer weights stay small "
+                f"until τ."
+            )
+        return f"Theorem 1 applies to this start ({place}): its neurons align by τ = {end:.3g}."
     if third.holds:
         turned = int(np.sum(third_query.chosen)) if third_query.chosen is not None else 0
         star = "unknown" if third_query.threshold is None else f"{third_query.threshold.scale:.3g}"
@@ -325,12 +352,14 @@ def _alignment_words(
             f"Theorem 3 does, with λ* = {star}, to the {turned} neurons that start turned to "
             "where they are pulled."
         )
-    smaller = "" if scale < found.scale or found.scale == 0 else " A smaller --init-scale would help."
+    failing = [one.name for one in first.hypotheses if one.holds is False]
+    alone = failing == [one.name for one in first.hypotheses if "below λ*" in one.name]
+    smaller = " A smaller --init-scale would help." if alone and found.scale > 0 else ""
     return f"Theorem 1 does not apply to this start ({place}): {failures(first)}.{smaller}"
 
 
-def _line_words(dataset: Dataset, ends: tuple[Certificate, ...]) -> tuple[str, ...]:
-    """Return whether small networks end in the least-squares line, or why no theorem says so."""
+def _line_words(dataset: Dataset, ends: tuple[Certificate, ...], scale: float) -> tuple[str, ...]:
+    """Return whether small networks end in the least-squares line, or why no theorem says so; scale: λ."""
     if not ends:
         return (_open_words(dataset),)
     second, fourth = ends
@@ -339,8 +368,10 @@ def _line_words(dataset: Dataset, ends: tuple[Certificate, ...]) -> tuple[str, .
         fits = line.loss <= FITS * float(np.mean(dataset.targets**2))
         end = "which fits the data" if fits else "which stays positive: a spurious stationary point"
         return (
-            "Small initialisation will end in the least-squares line, whatever the width "
-            f"(Theorem {2 if second.holds else 4}): loss {line.loss:.10g} (½·mean), {end}.",
+            "Below some scale λ̃ > 0, whatever the width, training ends in the least-squares line "
+            f"(Theorem {2 if second.holds else 4}): loss {line.loss:.10g} (½·mean), {end}. The paper gives "
+            f"no "
+            f"number for λ̃: at your λ = {scale:.3g} it is undecided; --critical-scale measures it.",
         )
     form = second.hypotheses[0]
     return (

@@ -4,25 +4,27 @@ Every function takes a `KnotNetwork` and univariate data; the first three also a
 follow the gradient flow (3.1) of ½Σ or ½·mean of the squares. They certify what the paper proves; where that
 differs from what it prints, `landscape.plateau.levels` and `landscape.plateau.stationary` say how.
 
-The verdict on a data set names the level at which a network on the line gets stuck first.
+The verdict on a data set names the level of a planned network's first stage, and when that stage is left.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from shallowflow.arrays import Floats, count, positive
+from shallowflow.arrays import Floats, count, one_of, positive
 from shallowflow.certificates.certificate import Certificate, Hypothesis, Promise, Question, Verdict, failures
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.clock.paths import flatten
 from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.geometry.blocks import Blocks, blocks
+from shallowflow.landscape.geometry.pattern_level import pattern_level
+from shallowflow.landscape.plateau.causes import Passage, next_passage
 from shallowflow.landscape.plateau.levels import exit_of, level_of, plateau_level, rates_of
 from shallowflow.landscape.plateau.stationary import regression_lines, stationarity, trap
 from shallowflow.models import initialize
 from shallowflow.models.loss import SquareLoss
-from shallowflow.models.networks import KnotNetwork
+from shallowflow.models.networks import KnotNetwork, ReLUNetwork
 from shallowflow.readings.settings import agreed
 from shallowflow.readings.stages import Stage, recorded_loss, stages
 
@@ -54,7 +56,9 @@ def theorem_3_1(
     promises = _plateau_promises(blocks(network, dataset), loss, speed)
     if trajectory is None:
         gap = trap(network, dataset).gap
-        hypothesis = Hypothesis.that("no knot lies on a data point, so that the pattern lasts", gap, ">", 0.0)
+        hypothesis = Hypothesis.that(
+            "no knot lies on a data point: the pattern is constant for a while", gap, ">", 0.0
+        )
         return Certificate("plateau/theorem-3.1", (hypothesis,), promises)
     seen = stages(trajectory, dataset, loss=loss, speed=speed)
     name = "the trajectory consists of stages of constant activation pattern"
@@ -240,24 +244,72 @@ def theorem_3_5(network: KnotNetwork, dataset: Dataset, *, tolerance: float = 1e
 
 
 def verdict(question: Question) -> Verdict:
-    """Return the first plateau of a `KnotNetwork` of the paper's initialisation (Theorem 3.1)."""
+    """Return what Theorem 3.1 says of the first stage of a planned network, and when that stage ends."""
     dataset = _on_the_line(question.dataset)
     if dataset is None:
         found = f"these have dimension {question.dataset.dimension}"
         return Verdict("plateau", None, (f"Does not apply: it is about data on the line, {found}.",))
+    if not isinstance(question.loss, SquareLoss | None) or question.slope != 0:
+        return Verdict("plateau", None, ("Does not apply: it is about the square loss and ReLU (slope 0).",))
+    if not question.own_start:
+        return _other_start(question, dataset.with_bias())
     network = initialize.he_knots(question.width, seed=question.seed)
-    certificate = theorem_3_1(network, dataset)
-    start = SquareLoss().value(network(dataset.inputs), dataset.targets)
-    level = plateau_level(network, dataset)
-    words = [
-        f"A network of {question.width} knots (he_knots, seed {question.seed}) starts at the loss "
-        f"{start:.4g} (½·mean). While its pattern of active points lasts, the loss falls towards the plateau "
-        f"level {level:.4g}."
-    ]
+    certificate, caught = theorem_3_1(network, dataset), trap(network, dataset)
+    rates, start = rates_of(blocks(network, dataset)), _loss_of(network, dataset)
+    level, passage = plateau_level(network, dataset), next_passage(network, dataset)
+    slowest = 1 / (2 * rates.r_min) if rates.r_min > 0 else np.inf
+    fastest = 1 / (2 * rates.r_max) if rates.r_max > 0 else np.inf
+    name = f"{question.width} knots (he_knots, seed {question.seed})"
+    words = [*_stage_words(name, start, level, passage, caught.holds)]
+    words.append(
+        f"Within a stage the distance to the level falls e-fold in a time between {fastest:.3g} and "
+        f"{slowest:.3g} "
+        "(Theorem 3.1)."
+    )
     if not certificate.holds:
         words.append(f"Theorem 3.1 does not apply yet: {failures(certificate)}.")
-    numbers = {"loss at the start (½·mean)": start, "plateau level": level}
-    return Verdict("plateau", certificate.holds, tuple(words), numbers, (), (certificate,))
+    numbers = {
+        "loss at the start (½·mean)": start,
+        "plateau level": level,
+        "first passage": passage.time if np.isfinite(passage.time) else None,
+        "shortest e-fold": fastest if np.isfinite(fastest) else None,
+        "longest e-fold": slowest if np.isfinite(slowest) else None,
+    }
+    return Verdict("plateau", True if caught.holds else None, tuple(words), numbers, (), (certificate,))
+
+
+def _loss_of(network: KnotNetwork | ReLUNetwork, dataset: Dataset) -> float:
+    return SquareLoss().value(network(dataset.inputs), dataset.targets)
+
+
+def _stage_words(name: str, start: float, level: float, passage: Passage, caught: bool) -> tuple[str, ...]:
+    """Return where the first stage leads, and whether it is left before."""
+    begins = f"A network of {name} starts at the loss {start:.4g} (½·mean); the level of its pattern is "
+    f"{level:.4g}."
+    if caught or not np.isfinite(passage.time):
+        return (begins, "Its pattern never changes again: the loss tends to this level (Theorem 3.3).")
+    return (
+        begins,
+        f"It will hardly get there: at present velocities neuron {passage.neuron} meets data point "
+        f"{passage.point} at t = {passage.time:.3g}, and a new stage with another level begins.",
+    )
+
+
+def _other_start(question: Question, dataset: Dataset) -> Verdict:
+    """Return the same for a `ReLUNetwork` with a bias coordinate, of the initialisation asked for."""
+    name = one_of(question.init, "init", ("balanced", "dominated", "gaussian"))
+    network: ReLUNetwork = getattr(initialize, name)(
+        question.width, 2, init_scale=question.init_scale, seed=question.seed
+    )
+    start, level = _loss_of(network, dataset), pattern_level(network, dataset)
+    passage = next_passage(network, dataset)
+    full = f"{question.width} neurons ({name}, λ = {question.init_scale:g}, seed {question.seed})"
+    words = (
+        *_stage_words(full, start, level, passage, False),
+        "The paper's networks have inner weights 1; the level is that of this network's own parameters.",
+    )
+    numbers = {"loss at the start (½·mean)": start, "plateau level": level, "first passage": passage.time}
+    return Verdict("plateau", None, words, numbers)
 
 
 def _on_the_line(dataset: Dataset) -> Dataset | None:

@@ -144,6 +144,11 @@ def prop_2(
 ) -> Certificate:
     """Certify that μ is of the order n^{−α} for groups of k = n^{2(1−α)} samples, with its constants."""
     flow, hypotheses = _groups(network, dataset)
+    if flow is not None:
+        alike = not np.ptp(flow.sizes) and not flow.excess.any()
+        name = "groups of one size, and |a_j| the norm of w_j on its group: the constants are for these"
+        hypotheses = (*hypotheses, Hypothesis(name, bool(alike)))
+        flow = flow if alike else None
     lower, upper, after = (None, None, None) if flow is None else curvature_bounds(flow)
     seen: list[Moment] = []
     if trajectory is not None and after is not None:

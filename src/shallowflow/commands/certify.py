@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
-from shallowflow.arrays import count, one_of, positive
+from shallowflow.arrays import count, one_of, positive, unit_interval
 from shallowflow.commands.arguments import json_option, print_json, read_data
+from shallowflow.data import Dataset
+from shallowflow.errors import InvalidInputError
+from shallowflow.models import LogisticLoss, Loss, SquareLoss
+
+if TYPE_CHECKING:
+    from shallowflow.certificates import Verdict
+
+GENERAL = ("early_alignment", "plateau")
+"""The papers that know, or say that they do not know, other losses and slopes."""
+SILENT = "Does not apply: it is about the square loss and ReLU (slope 0)."
+LOSSES: dict[str, Loss] = {"square": SquareLoss(), "logistic": LogisticLoss()}
 
 
 @click.command()
@@ -16,14 +29,20 @@ from shallowflow.commands.arguments import json_option, print_json, read_data
 @click.option("--width", type=int, default=100, show_default=True, help="Neurons of the planned start.")
 @click.option("--init", default="balanced", show_default=True, help="balanced, dominated or gaussian.")
 @click.option("--init-scale", type=float, default=1e-3, show_default=True, help="Scale λ of that start.")
+@click.option("--loss", type=click.Choice(list(LOSSES)), default="square", show_default=True)
+@click.option("--slope", type=float, default=0.0, show_default=True, help="Of the leaky ReLU, in [0, 1).")
+@click.option(
+    "--critical-scale", "measure", is_flag=True, help="Measure below which λ flows end in the line (seconds)."
+)
 @click.option(
     "--bias/--no-bias", "bias", default=None, help="Append a coordinate 1 (CSV: if x is one column)."
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of data and start.")
 @click.option("--details", is_flag=True, help="Print every hypothesis and promise.")
 @json_option
+@click.pass_context
 def certify(
-    data: str, paper: str | None, bias: bool | None, details: bool, as_json: bool, **options: Any
+    ctx: click.Context, /, data: str, paper: str | None, bias: bool | None, as_json: bool, **options: Any
 ) -> None:
     """Say what the theorems promise about training small networks on DATA.
 
@@ -40,14 +59,20 @@ def certify(
       shallowflow certify three_points
       shallowflow certify my_data.csv --width 1000 --init dominated --init-scale 1e-6
       shallowflow certify sphere:size=8,dimension=3 --paper early_alignment --json
+      shallowflow certify my_data.csv --paper early_alignment --loss logistic --slope 0.1
     """
-    from shallowflow.certificates import VERDICTS, Question
+    from shallowflow.certificates import VERDICTS, Question, Verdict
     from shallowflow.reporting.summary import verdict_summary
     from shallowflow.reporting.terminal import output, progress_bar, verdict_lines
 
+    details, measure = options.pop("details"), options.pop("measure")
+    asked = [ctx.get_parameter_source(name) for name in ("init", "init_scale")]
+    options["own_start"] = all(source is ParameterSource.DEFAULT for source in asked)
+    options["loss"] = LOSSES[options["loss"]]
     papers = [one_of(paper, "--paper", VERDICTS)] if paper else list(VERDICTS)
     count(options["width"], "width")
     positive(options["init_scale"], "init_scale")
+    unit_interval(options["slope"], "slope")
     dataset = read_data(data, seed=options["seed"], bias=bias, csv_bias="line")
     verdicts = []
     with progress_bar(f"certifying {dataset.name or data}") as show:
@@ -58,10 +83,36 @@ def certify(
                 show(start + fraction / len(papers), f"{word}: looking for extremal vectors")
 
             show(start, word)
-            verdicts.append(VERDICTS[word](Question(dataset, progress=searching, **options)))
+            asked_of = Question(dataset, progress=searching, **options)
+            other = options["slope"] != 0 or not isinstance(options["loss"], SquareLoss)
+            silent = other and word not in GENERAL
+            verdicts.append(Verdict(word, None, (SILENT,)) if silent else VERDICTS[word](asked_of))
+            if measure and word == "early_alignment":
+                show(start, "measuring λ_c")
+                verdicts[-1] = _with_critical_scale(verdicts[-1], dataset, options)
     if as_json:
         print_json(verdict_summary(verdicts, dataset))
         return
     console = output()
     for entry in verdict_lines(verdicts, dataset, details=details):
         console.print(entry)
+
+
+def _with_critical_scale(verdict: Verdict, dataset: Dataset, options: dict[str, Any]) -> Verdict:
+    """Return the verdict with the scale below which flows from this start end in the least-squares line."""
+    from shallowflow.dynamics.critical_scale import critical_scale
+
+    if options["slope"] != 0 or not isinstance(options["loss"], SquareLoss):
+        words = "λ_c is measured for the square loss and ReLU only."
+        return replace(verdict, words=(*verdict.words, words))
+    width, init, seed = options["width"], options["init"], options["seed"]
+    try:
+        found = critical_scale(dataset, init, width=width, seed=seed)
+    except InvalidInputError as error:
+        return replace(verdict, words=(*verdict.words, f"λ_c: {error}"))
+    words = (
+        f"Measured on this start and its multiples (flow to t = 400): it ends in the line below "
+        f"λ_c = {found}, above it fits better; you ask for λ = {options['init_scale']:g}."
+    )
+    numbers = {**verdict.numbers, "λ_c (measured)": found.value if found.found else None}
+    return replace(verdict, words=(*verdict.words, words), numbers=numbers)

@@ -14,7 +14,7 @@ from shallowflow.errors import InvalidInputError, did_you_mean
 from shallowflow.experiments import DEMO, EXPERIMENTS, Experiment, Reproduction
 from shallowflow.experiments.batch import recall, reproduce_here, reproduce_together, study_of, unfinished
 from shallowflow.studies import Cluster, Executor, Processes, Store
-from shallowflow.studies.cluster import LOCAL
+from shallowflow.studies.executors import LOCAL
 
 INTERRUPTED = 130
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import inf, log
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -27,6 +27,7 @@ import numpy as np
 
 from shallowflow.arrays import Floats, Ints, count, one_of, shown
 from shallowflow.data.dataset import Dataset
+from shallowflow.dynamics.alternating import DistinctPoints, distinct_points, minimum_norm_outer
 from shallowflow.dynamics.clock.loop import Progress, run
 from shallowflow.dynamics.clock.outcome import Event, Stop
 from shallowflow.dynamics.clock.paths import Column, Path, Rows, within
@@ -39,9 +40,8 @@ from shallowflow.dynamics.clock.problem import (
 )
 from shallowflow.dynamics.clock.protocol import Engine, Piece, Statistics
 from shallowflow.dynamics.clock.trajectory import Setting, Trajectory
-from shallowflow.dynamics.outer_weights import DistinctPoints, distinct_points, minimum_norm_outer
 from shallowflow.errors import FileFormatError, InvalidInputError
-from shallowflow.landscape.plateau.moves import LEFT, MARGIN, Candidate, best_loss, moved
+from shallowflow.landscape.plateau.moves import LEFT, Candidate, best_loss, margin_of, moved
 from shallowflow.models.loss import SquareLoss
 from shallowflow.models.networks import KnotNetwork
 
@@ -209,6 +209,15 @@ class _Moving:
             self._shown = max(self._shown, min(share, 0.99))
         return self._shown
 
+    def _no_move(self) -> Stop:
+        """Return why no move helps: none lowers the loss, or no knot is where it could move anything."""
+        x = self._points.x
+        if np.all(self._knots >= x[-1]):
+            return Stop("no living knot")
+        # With one or two inputs a line is all there is to fit.
+        inside = np.any((self._knots >= x[0]) & (self._knots < x[-1]))
+        return Stop("no move" if inside or len(x) <= 2 else "no knot among the data")
+
     def loss(self) -> float:
         """Return the present loss."""
         return self._weight * self._loss
@@ -243,7 +252,8 @@ class WindowedANLS(_Moving):
         from shallowflow.kernels.fitting.anls import run_windowed
 
         points = self._points
-        return run_windowed(self._knots, points.x, points.y, points.weights, 0, MARGIN, most, most)
+        margin = margin_of(points.x)
+        return run_windowed(self._knots, points.x, points.y, points.weights, 0, margin, most, most)
 
     def advance(self, until: float, rows: bool) -> Piece:
         """Make up to 65,536 moves."""
@@ -251,8 +261,9 @@ class WindowedANLS(_Moving):
 
         run = self._followed(int(min(until - self._made, MOST_MOVES)))
         losses = np.append(run.initial, run.losses) + self._points.scatter
-        stops = {CONVERGED: Stop("no move"), ROUNDING: Stop("rounding")}
-        return self._piece((run.neurons, run.sides, run.places), losses, stops.get(run.status))
+        piece = self._piece((run.neurons, run.sides, run.places), losses, None)
+        stops = {CONVERGED: self._no_move(), ROUNDING: Stop("rounding")}
+        return replace(piece, stop=stops.get(run.status))
 
 
 class IteratedANLS(_Moving):
@@ -271,7 +282,7 @@ class IteratedANLS(_Moving):
         chosen = choose(predicted - self._points.scatter, present)
         before = np.array([self._loss])
         if chosen is None:
-            return self._piece(NO_CHANGE, before, Stop("no move"))
+            return self._piece(NO_CHANGE, before, self._no_move())
         loss = best_loss(moved(self._knots, moves[chosen]), self._x, self._y)
         if loss < self._loss:
             taken = moves[chosen]

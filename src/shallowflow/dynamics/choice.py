@@ -2,8 +2,8 @@
 
 A row says what an engine needs (in words, and as a predicate), where it is, and what a run costs: seconds of
 processor time from counts of operations. "auto" takes the cheapest of those that fit and are exact for the
-problem. The constants of dense, fused, lanes, cones and patterns were measured by `benchmarks/regret.py`;
-those of the other engines, of the flows and of first compilations are estimates.
+problem. The constants of dense, fused, lanes, cones, patterns and of SGD were measured, the descents' by
+`benchmarks/regret.py`; those of the other engines, of the flows and of first compilations are estimates.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from shallowflow.arrays import one_of
 from shallowflow.data.targets import PiecewiseConstant
 from shallowflow.dynamics.clock.problem import SampledTask, Task
 from shallowflow.dynamics.clock.protocol import Engine
+from shallowflow.dynamics.engines.logs import LEAPS_NEED, can_leap, leaps_cost
 from shallowflow.dynamics.engines.sweeps import SpannedDescent
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.geometry.orthonormal import ORTHONORMAL, orthogonal, orthonormality
@@ -40,10 +41,9 @@ from shallowflow.models.networks import (
     StepNetwork,
 )
 
-NUMBA_SECONDS, CACHED_SECONDS = 0.6, 0.005
-"""Before the first compiled step of a process, if Numba is not loaded; for each further kernel on disk."""
-COMPILED_SHARE = 0.1
-"""A kernel is compiled once per machine: this part of the time counts against one run."""
+NUMBA_SECONDS, CACHED_SECONDS, COMPILED_SHARE = 0.6, 0.005, 0.1
+"""Before the first compiled step of a process, if Numba is not loaded; for each further kernel on disk. A
+kernel is compiled once per machine: this part of the time counts against one run."""
 IN_SPAN = ("lanes", "fused", "cones", "patterns")
 """Engines that may run in the span of the inputs."""
 TINY_START = 1e-8
@@ -219,21 +219,19 @@ def _cost(name: str) -> Callable[[Task], float]:
     return cost
 
 
-# --- Gradient flow. An evaluation of the gradient takes about as long as a step of descent.
+# --- Gradient flow.
 
 
-def _dense_flow_cost(task: Task) -> float:
-    """Where a flow of its own is known that finds stiff ends easy, it is taken whatever the start costs."""
+def _wall_flow_cost(task: Task) -> float:
+    """About a hundred sweeps over all neurons (`benchmarks/flows.py`)."""
     n, d, m = _sizes(task)[:3]
-    if _knots(task) or (_plane(task) and m >= 10):
-        return inf
-    events = n * m / 2
-    return (20 + events) * 16 * (60e-6 + 1e-9 * n * m * (6 + d))
+    return float(5e-3 + 1e-4 * m * n**0.5 * min(n, d))
 
 
 def _cone_flow_cost(task: Task) -> float:
+    """Hardly more for more neurons, if few of them slide."""
     n, _, m = _sizes(task)[:3]
-    return 5e-3 + 100e-6 * min(n * m / 2, 200 * n) + 1e-6 * m
+    return 5e-3 + 0.6 * n + 1e-6 * m
 
 
 def _knot_flow_cost(task: Task) -> float:
@@ -258,20 +256,21 @@ def _in_cells(task: SampledTask) -> bool:
     return task.network.width < MOST_NEURONS and len(task.target.values) < MOST_PIECES
 
 
-def _sgd_cost(first: float, each: float) -> Callable[[SampledTask], float]:
+def _sgd_cost(first: float, each: float, wide: float = 0.0, overlap: float = 0.0) -> Callable[[Any], float]:
+    """Nanoseconds per sample: a constant, per neuron, inside windows (a share m η), where they overlap."""
+
     def cost(task: SampledTask) -> float:
-        return 1e-9 * task.steps * task.sampling.batch * (first + each * task.network.width)
+        m, eta = task.network.width, getattr(task.network, "sharpness", 0.0)
+        samples = task.steps * task.sampling.batch
+        return float(1e-9 * samples * (first + each * m + wide * m * eta + overlap * eta**2))
 
     return cost
-
-
-def _sampled_cost(task: SampledTask) -> float:
-    return 1e-9 * task.steps * (80_000 + 20.0 * task.sampling.batch * task.network.width)
 
 
 _RELU, _SQUARE, _PLANE = "a ReLUNetwork", "the square loss", "a ReLUNetwork on inputs of dimension 2"
 _LOSSES = "the square or logistic loss"
 _D, _F, _S, _A = "gradient_descent", "gradient_flow", "stochastic_descent", "adam"
+_B = "stochastic_descent on data"
 _COMPILED_SGD = "a StepNetwork, a piecewise constant target and the square loss"
 
 ENGINES = (
@@ -292,24 +291,28 @@ ENGINES = (
            _steps, _cost("windows"), "steps.descent", 3.0),
     Choice(_D, "scaled", "engines.logs:LogDescent", f"a LogScaledNetwork, {_SQUARE} and orthonormal inputs",
            _orthonormal, _cost("scaled"), "orthogonal.descent", 2.0),
-    Choice(_F, "dense", "engines.dense_flow:DenseFlow", "a ReLUNetwork or a KnotNetwork",
-           _of(ReLUNetwork | KnotNetwork), _dense_flow_cost),
+    Choice(_F, "dense", "engines.dense_flow:DenseFlow", "a KnotNetwork (a ReLUNetwork: engine 'walls')",
+           _of(KnotNetwork), lambda task: inf if _knots(task) else 1.0),
+    Choice(_F, "walls", "engines.wall_flow:WallFlow", _RELU, _of(ReLUNetwork), _wall_flow_cost,
+           "walls.step", 20.0),
     Choice(_F, "cones", "engines.cone_flow:ConeFlow", f"{_PLANE} and {_LOSSES}", _plane, _cone_flow_cost,
            "cones.flow_step", 12.0),
     Choice(_F, "stages", "engines.knots:KnotFlow", f"a KnotNetwork and {_SQUARE}", _knots, _knot_flow_cost,
            "knots.flow", 10.0),
-    Choice(_F, "smooth", "engines.smooth_flow:sample_flow", "a network of steps", _of_steps,
-           _dense_flow_cost),
-    Choice(_F, "leaps", "engines.logs:LogFlow", f"a LogScaledNetwork, {_SQUARE} and orthonormal inputs",
-           _log_scaled, _knot_flow_cost, "orthogonal.flow", 12.0),
+    Choice(_F, "smooth", "engines.smooth_flow:sample_flow", "a network of steps", _of_steps, lambda _: 1.0),
+    Choice(_F, "leaps", "engines.logs:LogFlow", LEAPS_NEED, can_leap, leaps_cost, "orthogonal.flow", 12.0),
     Choice(_S, "dense", "engines.stepping:SampledDescent", "box_slope=False",
-           lambda task: not task.sampling.box, _sampled_cost),
+           lambda task: not task.sampling.box,
+           lambda task: 1e-9 * task.steps * (50_000 + 20.0 * task.sampling.batch * task.network.width)),
     Choice(_S, "plain", "engines.steps:PlainSteps", _COMPILED_SGD, _one_step_at_a_time,
-           _sgd_cost(25.0, 2.3), "steps.sgd", 3.0),
+           _sgd_cost(45.0, 2.15), "steps.sgd", 3.0),
     Choice(_S, "plateaus", "engines.steps:PlateauSteps", f"{_COMPILED_SGD}, batch 1", _in_cells,
-           _sgd_cost(10.0, 0.17), "steps.plateaus", 5.0),
+           _sgd_cost(30.0, 0.25, 60.0, 6000.0), "steps.plateaus", 5.0),
     Choice(_S, "hats", "engines.steps:HatSteps", f"{_COMPILED_SGD}, batch 1", _in_cells,
-           _sgd_cost(30.0, 0.01), "steps.hats", 9.0),
+           _sgd_cost(50.0, 0.03, 60.0, 6000.0), "steps.hats", 9.0),
+    Choice(_B, "dense", "engines.batches:BatchDescent", "nothing", lambda _: True, _cost("dense")),
+    Choice(_B, "lanes", "engines.batches:LanesBatches", f"{_RELU} and {_LOSSES}", relu, _cost("lanes"),
+           "dense.batches", 2.5),
     Choice(_A, "dense", "adam:DenseAdam", "nothing", lambda _: True, _cost("dense")),
     Choice(_A, "sweep", "adam:SweepAdam", f"a KnotNetwork and {_SQUARE}", _knots, _cost("blocks"),
            "knots.sweeps", 4.0),
@@ -349,16 +352,12 @@ def chosen_engine(verb: str, name: str, task: Any, precision: str = "double") ->
 
 def _cheapest(rows: list[Choice], task: Any) -> partial[Engine[Any]]:
     """Return what makes the engine with the least expected time, maybe in the span of few inputs."""
-    fitting = _exact([row for row in rows if row.fits(task)])
+    fitting = _exact([row for row in rows if row.fits(task)], task)
     if not fitting:
         raise InvalidInputError(f"engine: none of {', '.join(row.name for row in rows)} fits, {_got(task)}")
     best = min(fitting, key=lambda row: row.total(task))
-    if (
-        best.verb == _D
-        and relu(task)
-        and best.name != "decoupled"
-        and task.dataset.size <= task.dataset.dimension
-    ):
+    few = best.verb == _D and task.dataset.size <= task.dataset.dimension
+    if few and relu(task) and best.name != "decoupled":
         spanned = replace(task, in_span=True)
         inside = [row for row in rows if row.name in IN_SPAN and row.fits(spanned)]
         other = min(inside, key=lambda row: row.total(spanned))
@@ -368,26 +367,26 @@ def _cheapest(rows: list[Choice], task: Any) -> partial[Engine[Any]]:
     return partial(best.engine(), task)
 
 
-def _exact(rows: list[Choice]) -> list[Choice]:
+def _exact(rows: list[Choice], task: Any) -> list[Choice]:
     """Return those in whose coordinates what is frozen stays frozen, if there are such; else all.
 
     On orthogonal inputs a coordinate ⟨w_j, x_k⟩ ≤ 0 never moves ([incremental] Assumption 2). In the
     coordinates of the data that is so to the last bit; in w, rounding of the others would revive it.
     """
-    return [row for row in rows if row.name in ("decoupled", "scaled")] or rows
+    exact = ("decoupled", "scaled", "leaps")
+    return [row for row in rows if row.name in exact and row.cost(task) < inf] or rows
 
 
 def _warn_of_revival(row: Choice, task: Any) -> None:
     """Warn of an engine in whose coordinates rounding may revive what is frozen."""
-    if row.verb != _D or row.name in ("decoupled", "scaled") or not relu(task) or task.network.slope != 0:
+    if row.verb != _D or row.name in ("decoupled", "scaled") or not (relu(task) or _log_scaled(task)):
         return
-    if 0 < float(np.abs(task.network.inner).max()) < TINY_START and _orthogonal(task):
-        warnings.warn(
-            f"engine {row.name!r}: the inputs are orthogonal and the start is tiny; rounding may revive "
-            "coordinates that never move. engine='decoupled' keeps them.",
-            RuntimeWarning,
-            stacklevel=4,
-        )
+    network, keeps = task.network, "decoupled" if relu(task) else "scaled"
+    size = np.abs(network.inner).max() if relu(task) else np.exp(max(network.log_norms.max(), -700.0))
+    if network.slope == 0 and 0 < size < TINY_START and orthogonal(task.dataset.inputs):
+        words = f"engine {row.name!r}: the inputs are orthogonal and the start is tiny; rounding may revive "
+        words += f"coordinates that never move. engine={keeps!r} keeps them."
+        warnings.warn(words, RuntimeWarning, stacklevel=4)
 
 
 def _got(task: Any) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from shallowflow.arrays import non_negative, positive
+from shallowflow.arrays import non_negative, positive, probability, shown
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.choice import chosen_engine
 from shallowflow.dynamics.clock.loop import Progress, not_begun, run
@@ -18,8 +20,9 @@ from shallowflow.dynamics.clock.problem import (
     checked_record,
 )
 from shallowflow.dynamics.clock.trajectory import Setting, Trajectory
+from shallowflow.dynamics.leap import later, leapt
 from shallowflow.errors import InvalidInputError
-from shallowflow.models.loss import Loss
+from shallowflow.models.loss import Loss, SquareLoss
 from shallowflow.models.networks import (
     LogScaledNetwork,
     Network,
@@ -40,9 +43,12 @@ def gradient_flow(
     tolerance: float = 1e-8,
     stop: float = 0.0,
     engine: str = "auto",
+    leap: float = 0.0,
     progress: Progress | None = None,
 ) -> Trajectory:
     """Follow the gradient flow to time `until`; the inner layer moves epsilon times as fast.
+
+    epsilon = 0 is the limit of small ones, `two_timescale_limit`, in the slow time τ = εt.
 
     `tolerance` is the relative tolerance of the integrator; crossings are located within it, and a sliding
     neuron is released when it is pulled off faster than some 10 tolerances per unit of time. The run ends
@@ -58,6 +64,10 @@ def gradient_flow(
     absolute in ln‖w_j‖ and in directions. `until` is plain t; jump times of `saddle_to_saddle` are t/ln(1/α).
     On each plateau the gradient all but vanishes, so `stop` must be 0.
 
+    `leap` > 0, for a balanced `ReLUNetwork` and epsilon 1: the start is moved in closed form until the loss
+    has fallen by this share (10⁻³: later times are right to 0.1 %), at a cost that does not grow with
+    ln(1/scale). The trajectory begins there; records count from there.
+
     Examples
     --------
     >>> import numpy as np
@@ -70,8 +80,27 @@ def gradient_flow(
     check_problem(network, dataset, log_scaled=True)
     loss = checked_loss(loss, dataset)
     until, speed = positive(until, "until"), positive(speed, "speed")
-    epsilon, tolerance = positive(epsilon, "epsilon"), positive(tolerance, "tolerance")
+    epsilon, tolerance = non_negative(epsilon, "epsilon"), positive(tolerance, "tolerance")
     stop = non_negative(stop, "stop")
+    begin = 0.0
+    if leap:
+        share = probability(leap, "leap")
+        if epsilon != 1.0:
+            raise InvalidInputError(f"leap: needs epsilon = 1, got {epsilon:g}")
+        network, begin = leapt(network, dataset, loss, share)
+        begin /= speed
+        if begin >= until:
+            raise InvalidInputError(
+                f"until: must lie beyond the leap, which ends at {begin:g}, got {until:g}"
+            )
+    if epsilon == 0:
+        if loss != SquareLoss() or speed != 1 or engine != "auto":
+            raise InvalidInputError(
+                "epsilon: 0, the two-timescale limit, takes the loss ½·mean of squares, speed 1 and engine "
+                f"'auto', got {shown(loss)}, {speed:g} and {engine!r}"
+            )
+        options: Any = {"record": record, "tolerance": tolerance, "stop": stop, "progress": progress}
+        return _limit(network, dataset, until=until, **options)
     task = Task(network, dataset, loss, epsilon=epsilon, speed=speed, tolerance=tolerance, stop=stop)
     setting = Setting("gradient_flow", None, dataset, loss, None, speed, epsilon, tolerance)
     if isinstance(network, LogScaledNetwork) and (epsilon, stop) != (1.0, 0.0):
@@ -85,7 +114,15 @@ def gradient_flow(
     if not np.isfinite(start):
         return not_begun(network, start, setting)
     record = checked_record(record, every_step(network, make.func))
-    return run(make, record, until, setting=setting, measure=task.measure, progress=progress)
+    trajectory = run(make, record, until - begin, setting=setting, measure=task.measure, progress=progress)
+    return later(trajectory, begin) if leap else trajectory
+
+
+def _limit(network: Network, dataset: Dataset, **options: Any) -> Trajectory:
+    """Follow the two-timescale limit."""
+    from shallowflow.dynamics.two_timescale import two_timescale_limit
+
+    return two_timescale_limit(network, dataset, **options)
 
 
 def every_step(network: Network, engine: object = None) -> Record:

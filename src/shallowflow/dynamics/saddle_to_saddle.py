@@ -1,6 +1,6 @@
-"""Saddle to saddle: the limit of gradient flow on orthonormal data as the start shrinks.
+"""Saddle to saddle: the limit of gradient flow on orthogonal data as the start shrinks.
 
-[incremental] Algorithm 1.
+[incremental] Algorithm 1, for inputs of any norms (see `landscape.incremental`).
 
 In accelerated time τ = t/ln(1/α) the norms are (1/α)^{ρ_j} with piecewise linear exponents ρ_j, and the
 network rests at a saddle until an exponent reaches zero; that neuron then fits, at once, all its points that
@@ -29,10 +29,12 @@ from shallowflow.errors import FileFormatError, InvalidInputError
 from shallowflow.files import as_path
 from shallowflow.landscape.geometry.orthonormal import (
     check_labels,
-    check_orthonormal,
+    check_orthogonal,
+    input_norms,
     mask_matrix,
     neuron_signs,
     never_fitted,
+    unit_inputs,
 )
 from shallowflow.landscape.incremental import (
     JumpProcess,
@@ -67,7 +69,7 @@ class Saddles(Path[ReLUNetwork]):
     @cached_property
     def process(self) -> JumpProcess:
         """Algorithm 1 on the mask."""
-        return jump_process(self.mask.astype(np.bool_), self.targets)
+        return jump_process(self.mask.astype(np.bool_), self.targets, input_norms(self.inputs))
 
     def __call__(self, time: float) -> ReLUNetwork:
         """Return the network at an accelerated time ≥ 0; at a jump, the one after it."""
@@ -91,7 +93,7 @@ class Saddles(Path[ReLUNetwork]):
     def check(self) -> None:
         """Refuse data, masks, signs, shares and times that do not belong together."""
         dataset = Dataset(self.inputs, self.targets)
-        check_orthonormal(dataset, "a jump process")
+        check_orthogonal(dataset, "a jump process")
         check_labels(dataset)
         # A mask is one where neuron and label agree in sign, at most: zeros and ones, signs of length one.
         agree = np.outer(self.targets, self.signs) > 0
@@ -143,12 +145,13 @@ class _Jumping:
         return self._path
 
     def statistics(self) -> Statistics:
-        """Numbers of jumps, of jumps with ties, of groups of neurons, of points left; the squared norm."""
+        """Numbers of jumps, ties, groups of neurons, idle neurons and points left; the squared norm."""
         process = self._path.process
         return {
             "jumps": len(process.neurons),
             "ties": len(process.ties),
-            "groups": len(np.unique(process.groups)),
+            "groups": len(np.unique(process.groups[process.rates[0] > 0])),
+            "idle": int(np.sum(process.rates[0] == 0)),
             "unfitted": len(process.unfitted),
             "interpolates": int(process.interpolates),
             "squared norm": process.squared_norm,
@@ -157,7 +160,7 @@ class _Jumping:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SaddleToSaddle(Trajectory[ReLUNetwork]):
-    """The limit process of a network on orthonormal data, piecewise constant in time.
+    """The limit process of a network on orthogonal data, piecewise constant in time.
 
     A `Trajectory` whose times are accelerated, τ = t/ln(1/α): in units of ln(1/α), where `gradient_flow` has
     plain t. It may be asked for any time τ ≥ 0.
@@ -270,6 +273,7 @@ class SaddleToSaddle(Trajectory[ReLUNetwork]):
         left = np.ones(self.dataset.size, dtype=np.bool_)
         for points in self.process.fitted[:jumps]:
             left[points] = False
+        # Σ ν_k |y_k| x_k/ν_k: the drive along every point is ν_k y_k.
         pulls = (self.mask * left[:, None] * np.abs(self.dataset.targets)[:, None]).T @ self.dataset.inputs
         norms = np.linalg.norm(pulls, axis=1, keepdims=True)
         return np.asarray(np.divide(pulls, norms, out=np.zeros_like(pulls), where=norms > 0))
@@ -282,6 +286,8 @@ class SaddleToSaddle(Trajectory[ReLUNetwork]):
 def saddle_to_saddle(network: ReLUNetwork | LogScaledNetwork, dataset: Dataset) -> SaddleToSaddle:
     """Follow the jump process to which gradient flow tends as the start shrinks, [incremental] Algorithm 1.
 
+    Inputs must be orthogonal and may have any norms ν: γ_j = (1/n)√Σ(ν_k y_k)², and a jump ends at a·w =
+    Σ y_k x_k/ν_k².
     The network gives directions and signs; its scale does not matter. The square loss is ½·mean. Neurons with
     equal masks act as one, sharing its squared norm. Points on which no neuron of the right sign is active
     are named by the outcome: they can never be fitted. Its times are in units of ln(1/α): the flow from
@@ -297,31 +303,35 @@ def saddle_to_saddle(network: ReLUNetwork | LogScaledNetwork, dataset: Dataset) 
     >>> limit.interpolates, len(limit.neurons), bool(error < 1e-9)
     (True, 6, True)
     """
-    if not isinstance(network, ReLUNetwork | LogScaledNetwork):
-        raise InvalidInputError(f"network: must be a ReLUNetwork or LogScaledNetwork, got {shown(network)}")
+    check_plain(network)
     check_problem(network, dataset, log_scaled=True)
-    if isinstance(network, ReLUNetwork) and (network.slope != 0 or network.scale != 1):
-        raise InvalidInputError(
-            f"network: needs slope 0 and scale 1, got {network.slope:g} and {network.scale:g}"
-        )
-    check_orthonormal(dataset, "saddle_to_saddle")
+    check_orthogonal(dataset, "saddle_to_saddle")
     check_labels(dataset)
     signs, mask = neuron_signs(network), mask_matrix(network, dataset)
-    process = jump_process(mask, dataset.targets)
+    units, lengths = unit_inputs(dataset.inputs)
+    process = jump_process(mask, dataset.targets, lengths)
     norms = np.linalg.norm(network.inner, axis=1)
     if np.any(norms == 0):
         raise InvalidInputError(f"network: inner weights must not vanish, got 0 at index {np.argmin(norms)}")
     sizes = np.log(norms) + (network.log_scales if isinstance(network, LogScaledNetwork) else 0.0)
-    directions = np.maximum(network.preactivations(dataset.inputs), 0.0) / norms[:, None]
-    offsets = sizes - sizes.max() + start_offsets(directions, signs, dataset.targets, mask)
+    directions = np.maximum(network.preactivations(units), 0.0) / norms[:, None]
+    offsets = sizes - sizes.max() + start_offsets(directions, signs, lengths * dataset.targets, mask)
     shares, together = _shared(offsets, process.groups)
-    corrections = jump_corrections(
-        process.neurons, process.fitted, process.rates, together, mask, dataset.targets
-    )
+    corrections = jump_corrections(process, together, mask, dataset.targets, lengths)
     times = np.append(0.0, process.jump_times)
     data = dataset.inputs, dataset.targets, mask.astype(np.int64)
     start = ReLUNetwork(np.zeros_like(network.inner), np.zeros_like(network.outer))
     return _followed(Saddles(start, times, *data, signs, shares, corrections), dataset)
+
+
+def check_plain(network: object) -> None:
+    """Refuse anything but a ReLU network without a leaky slope or an output factor."""
+    if not isinstance(network, ReLUNetwork | LogScaledNetwork):
+        raise InvalidInputError(f"network: must be a ReLUNetwork or LogScaledNetwork, got {shown(network)}")
+    if isinstance(network, ReLUNetwork) and (network.slope != 0 or network.scale != 1):
+        raise InvalidInputError(
+            f"network: needs slope 0 and scale 1, got {network.slope:g} and {network.scale:g}"
+        )
 
 
 def _followed(path: Saddles, dataset: Dataset) -> SaddleToSaddle:
@@ -357,7 +367,7 @@ def _assemble(header: Header, arrays: Arrays) -> SaddleToSaddle:
     signs, shares = vector(arrays["signs"], "signs"), vector(arrays["shares"], "shares")
     check_shape("mask", arrays["mask"], (dataset.size, len(signs)))
     check_shape("shares", shares, signs.shape)
-    process = jump_process(arrays["mask"].astype(np.bool_), dataset.targets)
+    process = jump_process(arrays["mask"].astype(np.bool_), dataset.targets, input_norms(dataset.inputs))
     start = ReLUNetwork(np.zeros((len(signs), dataset.dimension)), np.zeros(len(signs)))
     data = dataset.inputs, dataset.targets, arrays["mask"]
     times, corrections = np.append(0.0, process.jump_times), arrays["corrections"]

@@ -19,11 +19,10 @@ from sklearn.utils import check_random_state
 from shallowflow.arrays import Floats, count, one_of, positive
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.adam import adam
-from shallowflow.dynamics.alternating import INNER, alternating_least_squares
+from shallowflow.dynamics.alternating import INNER, alternating_least_squares, least_squares_outer
 from shallowflow.dynamics.clock.problem import Record
 from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.dynamics.descent import gradient_descent
-from shallowflow.dynamics.outer_weights import least_squares_outer
 from shallowflow.errors import InvalidInputError
 from shallowflow.estimators.base import Pieces, UnivariateRegressor
 from shallowflow.models.initialize import he_knots

@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     )
 
 _NAMES = {
-    "two_timescale": "fig3 fig4 fig5 fig6 fig8 fig9 fig10 counterexample theorems",
-    "early_alignment": "fig1 fig2 fig3 theorem1 nature width",
-    "incremental": "fig1 fig3 fig4 fig5 fig6 theorem2 near_orthogonal",
-    "weak_interaction": "fig1 fig2 fig3 fig4 fig5 prop3 lemma5",
-    "plateau": "fig1 fig2 fig3 fig4 fig5 fig6 fig7 fig8 fig9 fig10",
+    "two_timescale": "fig1 fig2 fig3 fig4 fig5 fig6 fig7 fig8 fig9 fig10 counterexample theorems orders",
+    "early_alignment": "fig1 fig2 fig3 theorem1 nature width phases limits critical_scale",
+    "incremental": "fig1 phases fig3 fig4 fig5 fig6 starts theorem2 halving near_orthogonal",
+    "weak_interaction": "fig1 fig2 fig3 fig4 fig5 converges rates prop3 lemma3 lemma4 lemma5",
+    "plateau": "fig1 fig2 fig3 fig4 fig5 fig6 fig7 fig8 fig9 fig10 causes",
 }
 """The experiments of each paper, as its package lists them."""
 

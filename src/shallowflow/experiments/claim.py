@@ -60,6 +60,24 @@ class Interval:
         reach = t.ppf((1 + LEVEL) / 2, len(found) - 1) * found.std(ddof=1) / sqrt(len(found))
         return cls(float(found.mean()), float(found.mean() - reach), float(found.mean() + reach))
 
+    @classmethod
+    def of_median(cls, values: Sequence[float] | Floats) -> Self:
+        """Return a median with the interval of order statistics, whatever the law; six values at least.
+
+        Examples
+        --------
+        >>> print(Interval.of_median(range(1, 21)))
+        10.5 [6, 15]
+        """
+        from scipy.stats import binom
+
+        found = np.sort(np.asarray(values, dtype=float))
+        # The k-th smallest and the k-th largest: the median lies outside with a probability of 2 P(B < k).
+        k = int(binom.ppf((1 - LEVEL) / 2, len(found), 0.5))
+        if k < 1:
+            return cls(float(np.median(found)), -inf, inf)
+        return cls(float(np.median(found)), float(found[k - 1]), float(found[-k]))
+
     def __str__(self) -> str:
         if self.low == self.high:
             return f"{self.value:.3g}"

@@ -12,6 +12,7 @@ import multiprocessing
 import os
 import signal
 import tempfile
+import threading
 import time
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -26,6 +27,9 @@ SLOTS = 8
 """Sessions at a time."""
 SECONDS = 60.0
 """A run that takes longer is stopped."""
+
+PATIENCE = 1.0
+"""Seconds between two looks whether the server is still there."""
 
 _latest: Any = None
 
@@ -52,6 +56,14 @@ def _begin(latest: Any) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ.setdefault(name, "1")
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+
+
+def _end_with(parent: int) -> None:
+    """End this process when the server has ended, however it did."""
+    while os.getppid() == parent:
+        time.sleep(PATIENCE)
+    os._exit(0)
 
 
 def _warm(_: int) -> None:

@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from shallowflow.landscape.early_alignment.extremal import ExtremalVector as ExtremalVector
     from shallowflow.landscape.early_alignment.extremal import ExtremalVectors as ExtremalVectors
     from shallowflow.landscape.early_alignment.extremal import extremal_vectors as extremal_vectors
+    from shallowflow.landscape.early_alignment.frozen import Destinations as Destinations
+    from shallowflow.landscape.early_alignment.frozen import Exit as Exit
+    from shallowflow.landscape.early_alignment.frozen import destinations as destinations
+    from shallowflow.landscape.early_alignment.frozen import exit_time as exit_time
+    from shallowflow.landscape.early_alignment.next_exit import next_exit as next_exit
     from shallowflow.landscape.early_alignment.pulls import AlignmentThreshold as AlignmentThreshold
     from shallowflow.landscape.early_alignment.pulls import Pull as Pull
     from shallowflow.landscape.early_alignment.pulls import alignment_threshold as alignment_threshold
@@ -28,11 +33,18 @@ if TYPE_CHECKING:
     from shallowflow.landscape.geometry.activity import activity as activity
     from shallowflow.landscape.geometry.blocks import Blocks as Blocks
     from shallowflow.landscape.geometry.blocks import blocks as blocks
+    from shallowflow.landscape.geometry.census import Census as Census
+    from shallowflow.landscape.geometry.census import census as census
+    from shallowflow.landscape.geometry.census import merge_duplicates as merge_duplicates
     from shallowflow.landscape.geometry.cones import Cone as Cone
     from shallowflow.landscape.geometry.cones import Cones as Cones
     from shallowflow.landscape.geometry.cones import cell_bound as cell_bound
     from shallowflow.landscape.geometry.cones import cones as cones
     from shallowflow.landscape.geometry.cones import face_bound as face_bound
+    from shallowflow.landscape.geometry.floors import Anatomy as Anatomy
+    from shallowflow.landscape.geometry.floors import Floor as Floor
+    from shallowflow.landscape.geometry.floors import Floors as Floors
+    from shallowflow.landscape.geometry.floors import floors as floors
     from shallowflow.landscape.geometry.orthonormal import MaskReport as MaskReport
     from shallowflow.landscape.geometry.orthonormal import mask_failure_bound as mask_failure_bound
     from shallowflow.landscape.geometry.orthonormal import mask_matrix as mask_matrix
@@ -46,6 +58,9 @@ if TYPE_CHECKING:
     from shallowflow.landscape.incremental import min_squared_norm as min_squared_norm
     from shallowflow.landscape.incremental import norm_constant as norm_constant
     from shallowflow.landscape.incremental import squared_norm as squared_norm
+    from shallowflow.landscape.plateau.causes import LossParts as LossParts
+    from shallowflow.landscape.plateau.causes import frozen_losses as frozen_losses
+    from shallowflow.landscape.plateau.causes import loss_parts as loss_parts
     from shallowflow.landscape.plateau.levels import ExitCondition as ExitCondition
     from shallowflow.landscape.plateau.levels import RateBounds as RateBounds
     from shallowflow.landscape.plateau.levels import exit_condition as exit_condition
@@ -103,15 +118,20 @@ _PLACES = {
     "early_alignment.aligned_neurons": "MergedNeurons NeuronAlignment merged_neurons neuron_alignment",
     "early_alignment.balances": "Balance Nature balance nature",
     "early_alignment.extremal": "ExtremalVector ExtremalVectors extremal_vectors",
+    "early_alignment.frozen": "Destinations Exit destinations exit_time",
+    "early_alignment.next_exit": "next_exit",
     "early_alignment.pulls": "AlignmentThreshold Pull alignment_threshold minimal_subgradient pull",
     "early_alignment.spurious": "LeastSquares SpuriousConditions least_squares spurious_conditions",
     "geometry.activity": "activity",
     "geometry.blocks": "Blocks blocks",
+    "geometry.census": "Census census merge_duplicates",
     "geometry.cones": "Cone Cones cell_bound cones face_bound",
+    "geometry.floors": "Anatomy Floor Floors floors",
     "geometry.orthonormal": "MaskReport mask_failure_bound mask_matrix mask_of mask_report orthonormality",
     "geometry.pattern_level": "pattern_level",
     "geometry.subgradient": "minimal_gates",
     "incremental": "HALVING_RATIO min_norm_interpolator min_squared_norm norm_constant squared_norm",
+    "plateau.causes": "LossParts frozen_losses loss_parts",
     "plateau.levels": (
         "ExitCondition RateBounds exit_condition plateau_level projected_residual rate_bounds rate_matrix"
     ),

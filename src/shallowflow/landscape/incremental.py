@@ -1,6 +1,11 @@
-"""Minimal-norm interpolators on orthonormal data, and the norms of [incremental] §5.
+"""Minimal-norm interpolators on orthogonal data, and the norms of [incremental] §5.
 
 Algorithm 1 of [incremental] from a mask matrix: which neuron jumps when, and which points it fits.
+
+Inputs x_k = ν_k e_k of any norms, e orthonormal (the paper has ν = 1, and says that this is easily
+alleviated). In the coordinates u_k = ⟨w, e_k⟩ a neuron is driven by ν_k r_k, when small by Y_k = ν_k y_k,
+so that γ_j = (1/n) √(Σ_{M_j ∩ S} Y_k²), and its jump ends where a u_k = y_k/ν_k. Its points are not fitted at
+one rate (ν_k²), so it turns while it grows, and may overshoot on the way; it fits them all.
 
 First-order correction of the jump times: t_i = τ_i ln(1/α) + C_i + (what vanishes with α).
 
@@ -9,25 +14,31 @@ Away from the jumps ln‖w_j‖ is a straight line of slope γ_j, whose offset c
 
 - At the start the neuron turns to its active points. With β = ⟨b, w̄(0)⟩/|b| and no coordinate of the wrong
   sign the offset is ln((1 + β)/2); coordinates of the wrong sign die one after the other, in closed form
-  (`kernels.orthogonal.leap`).
+  (`kernels.orthogonal.step`).
 - At a jump of neuron i, of limit u = ‖w_i‖² → N = √(Σ_A y²), u follows the logistic u = N/(1 + e^{−2γ_i(t −
   t_i)}), so that ln‖w_i‖ ≈ ½ ln N + γ_i (t − t_i) before it: the jump happens when the straight line reaches
   ½ ln N. Meanwhile the residual on A falls like 1/(1 + e^{2γ_i(t − t_i)}), and a neuron with drive B₁ on A
   and B₂ on other unfitted points turns from (B₁, B₂) to (0, B₂): two angles and a log-norm, integrated once
-  per jump for all neurons together.
+  per jump for all neurons together. With unequal norms there is no logistic: the jump and what turns beside
+  it are integrated coordinate by coordinate (`kernels.orthogonal.flow`), and t_i is when u = N/2.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from shallowflow.arrays import Bools, Floats, FrozenArrays, Ints, non_negative, shown, vector
+from shallowflow.arrays import Bools, Floats, FrozenArrays, Ints, non_negative, same_length, shown, vector
 from shallowflow.data.dataset import Dataset
 from shallowflow.errors import InvalidInputError
-from shallowflow.landscape.geometry.orthonormal import check_orthonormal, checked_mask, first_of_kind
+from shallowflow.landscape.geometry.orthonormal import (
+    check_orthogonal,
+    checked_mask,
+    first_of_kind,
+    input_norms,
+    unit_inputs,
+)
 from shallowflow.models.networks import LogScaledNetwork, ReLUNetwork
 
 HALVING_RATIO = 1.0 + np.sqrt(2.0)
@@ -49,18 +60,20 @@ def squared_norm(network: ReLUNetwork | LogScaledNetwork) -> float:
 
 
 def fitting_neuron(inputs: Floats, targets: Floats) -> tuple[Floats, float]:
-    """Return (w, |a|) of the balanced neuron with |a|·w = Σ_k |y_k| x_k: it fits labels of one sign.
+    """Return (w, |a|) of the balanced neuron with |a|·w = Σ_k |y_k| x_k/‖x_k‖²: it fits labels of one sign.
 
-    q = Σ y_k²,  ‖w‖² = a² = √q, [incremental] (12)–(14).
+    q = Σ (y_k/‖x_k‖)²,  ‖w‖² = a² = √q, [incremental] (12)–(14) for inputs of norm 1.
     """
-    size = float(np.sqrt(np.linalg.norm(targets)))
-    return np.abs(targets) @ inputs / size, size
+    units, norms = unit_inputs(inputs)
+    reached = np.abs(targets) / norms
+    size = float(np.sqrt(np.linalg.norm(reached)))
+    return reached @ units / size, size
 
 
 def min_norm_interpolator(dataset: Dataset) -> ReLUNetwork:
-    """Return an interpolator of least ‖θ‖², orthonormal data: one neuron per label sign, [incremental] (15).
+    """Return an interpolator of least ‖θ‖², orthogonal data: one neuron per label sign, [incremental] (15).
 
-    Zero labels need no neuron.
+    Zero labels need no neuron; a zero input with another label has no interpolator.
 
     Examples
     --------
@@ -68,7 +81,9 @@ def min_norm_interpolator(dataset: Dataset) -> ReLUNetwork:
     >>> net.outer, squared_norm(net), min_squared_norm([4.0, -9.0])
     (array([ 2., -3.]), 26.0, 26.0)
     """
-    check_orthonormal(dataset, "min_norm_interpolator")
+    check_orthogonal(dataset, "min_norm_interpolator")
+    if np.any((input_norms(dataset.inputs) == 0) & (dataset.targets != 0)):
+        raise InvalidInputError("dataset: an input 0 with a label that is not 0 cannot be interpolated")
     inner, outer = [], []
     for sign in (1.0, -1.0):
         chosen = sign * dataset.targets > 0
@@ -81,9 +96,16 @@ def min_norm_interpolator(dataset: Dataset) -> ReLUNetwork:
     return ReLUNetwork(np.array(inner), outer)
 
 
-def min_squared_norm(targets: Floats | list[float]) -> float:
-    """Return the least ‖θ‖² of an interpolator: 2(√Σ_{y>0} y² + √Σ_{y<0} y²), [incremental] (15)."""
+def min_squared_norm(targets: Floats | list[float], norms: Floats | list[float] | None = None) -> float:
+    """Return the least ‖θ‖² of an interpolator: 2(√Σ_{y>0} (y/ν)² + √Σ_{y<0} (y/ν)²), [incremental] (15).
+
+    norms: ν, those of the inputs (None: ones).
+    """
     y = vector(targets, "targets")
+    if norms is not None:
+        lengths = vector(norms, "norms")
+        same_length(y, lengths, "targets, norms")
+        y = y / lengths
     return float(2.0 * (np.linalg.norm(y[y > 0]) + np.linalg.norm(y[y < 0])))
 
 
@@ -155,11 +177,12 @@ class JumpProcess(FrozenArrays):
         return found
 
 
-def jump_process(mask: Bools, targets: Floats) -> JumpProcess:
+def jump_process(mask: Bools, targets: Floats, norms: Floats | None = None) -> JumpProcess:
     """Run Algorithm 1 on a mask matrix (n, m) and labels (n,): O(n·m), whatever the number of jumps.
 
-    γ_j = (1/n) √(Σ_{k ∈ M_j ∩ S} y_k²) over the unfitted points S; the next jump is that of the least
-    −ρ_j/γ_j. For data too large to hold their inputs; else call `saddle_to_saddle`.
+    γ_j = (1/n) √(Σ_{k ∈ M_j ∩ S} (ν_k y_k)²) over the unfitted points S; the next jump is that of the least
+    −ρ_j/γ_j. norms (n,): ν, those of the inputs (None: ones). For data too large to hold their inputs; else
+    call `saddle_to_saddle`.
 
     Examples
     --------
@@ -168,15 +191,17 @@ def jump_process(mask: Bools, targets: Floats) -> JumpProcess:
     (array([0.4]), array([1]), True)
     """
     targets = checked_mask(mask, targets)
+    lengths = np.ones(len(targets)) if norms is None else vector(norms, "norms")
+    same_length(targets, lengths, "targets, norms")
     n, m = mask.shape
-    groups, squares = first_of_kind(mask), targets**2
+    groups, drives, squares = first_of_kind(mask), (lengths * targets) ** 2, targets**2
     alive = groups == np.arange(m)
     left, rows = np.arange(n), mask
     exponents, now = np.full(m, -1.0), 0.0
     times, neurons, fitted, ties = list[float](), list[int](), list[Ints](), list[int]()
     history, rates, losses = [exponents[groups]], list[Floats](), [float(squares.sum()) / (2 * n)]
     while True:
-        rate = np.where(alive, np.sqrt(squares[left] @ rows) / n, 0.0)
+        rate = np.where(alive, np.sqrt(drives[left] @ rows) / n, 0.0)
         rates.append(rate[groups])
         if not rate.any():
             break
@@ -204,53 +229,103 @@ def jump_process(mask: Bools, targets: Floats) -> JumpProcess:
         groups,
         tuple(ties),
         left,
-        2.0 * sum(float(np.sqrt(squares[points].sum())) for points in fitted),
+        2.0 * sum(float(np.linalg.norm(targets[points] / lengths[points])) for points in fitted),
     )
 
 
+PASSENGER = -1e4
+"""ln‖w‖ of a neuron that is moved and moves nothing: e^{2·(−10⁴)} is 0."""
 TURN = 20.0
 """Half-width of a jump in units of 1/γ: e^{−2·20} is beyond rounding."""
 ALIGNED = 200.0
 """Time, in units of 1/γ, after which a neuron has turned to its points to rounding."""
 
 
-def start_offsets(directions: Floats, signs: Floats, targets: Floats, mask: Bools) -> Floats:
+def start_offsets(directions: Floats, signs: Floats, drives: Floats, mask: Bools) -> Floats:
     """Return lim ln‖w_j(t)‖/‖w_j(0)‖ − γ_j t on the first plateau, (m,); 0 for neurons that never grow.
 
-    directions (m, n): the positive parts of ⟨w̄_j, x_k⟩; mask (n, m).
+    directions (m, n): the positive parts of ⟨w̄_j, x_k⟩/‖x_k‖; drives (n,): ‖x_k‖y_k; mask (n, m).
     """
-    from shallowflow.kernels.orthogonal.leap import Deaths, leap
+    from shallowflow.kernels.orthogonal.step import Deaths, leap
 
-    size = len(targets)
-    rates = np.sqrt(targets**2 @ mask) / size
+    size = len(drives)
+    rates = np.sqrt(drives**2 @ mask) / size
     offsets, deaths = np.zeros(len(signs)), Deaths(np.empty(size), np.empty(size, np.int64))
     for j in np.flatnonzero(rates > 0):
         time = ALIGNED / rates[j]
         g, factor = directions[j].copy(), signs[j] / size
-        grown, _, _ = leap(0.0, g, targets.copy(), factor, time, -np.inf, deaths)
+        grown, _, _ = leap(0.0, g, drives.copy(), factor, time, -np.inf, deaths)
         offsets[j] = grown - ALIGNED
     return offsets
 
 
 def jump_corrections(
-    neurons: Ints, fitted: Sequence[Ints], rates: Floats, offsets: Floats, mask: Bools, targets: Floats
+    process: JumpProcess, offsets: Floats, mask: Bools, targets: Floats, norms: Floats
 ) -> Floats:
     """Return C_i for every jump, (J,); `offsets` (m,) are ln‖w̃_j‖ + `start_offsets`, groups as one neuron."""
-    corrections, last, offsets = np.empty(len(neurons)), 0.0, offsets.copy()
-    for i, (neuron, points) in enumerate(zip(neurons, fitted, strict=True)):
-        half_log_norm = 0.5 * np.log(np.linalg.norm(targets[points]))
+    corrections, last, offsets = np.empty(len(process.neurons)), 0.0, offsets.copy()
+    left, rates = np.ones(len(targets), np.bool_), process.rates
+    for i, (neuron, points) in enumerate(zip(process.neurons, process.fitted, strict=True)):
+        half_log_norm = 0.5 * np.log(np.linalg.norm(targets[points] / norms[points]))
         passed = float((half_log_norm - offsets[neuron]) / rates[i][neuron])
         last += passed
-        corrections[i] = last
         offsets += rates[i] * passed
         turning = (rates[i + 1] > 0) & (rates[i + 1] < rates[i])
-        on_fitted = np.sqrt(targets[points] ** 2 @ mask[np.ix_(points, np.flatnonzero(turning))]) / len(
-            targets
-        )
-        offsets[turning] += turn_offsets(
-            on_fitted / rates[i][neuron], rates[i + 1][turning] / rates[i][neuron]
-        )
+        shift = 0.0
+        if np.all(norms[points] == norms[points[0]]):
+            on_fitted = (norms[points] * targets[points]) ** 2 @ mask[np.ix_(points, np.flatnonzero(turning))]
+            fading, own = np.sqrt(on_fitted) / len(targets), rates[i][neuron]
+            offsets[turning] += turn_offsets(fading / own, rates[i + 1][turning] / own)
+        else:
+            members = np.append(neuron, np.flatnonzero(turning))
+            drawn = mask[np.ix_(left, members)].T * np.abs(targets[left])
+            shift, turned = jump_beside(
+                drawn, np.isin(np.flatnonzero(left), points), norms[left], mask.shape[0]
+            )
+            offsets[turning] += turned
+        corrections[i] = last + shift
+        left[points] = False
     return corrections
+
+
+def jump_beside(labels: Floats, fitted: Bools, norms: Floats, size: int) -> tuple[float, Floats]:
+    """Return when u = N/2, and how far the jump of the first of some neurons shifts ln‖w‖ of the others.
+
+    labels (1 + t, p): |y_k| on the unfitted points in a neuron's mask, else 0; fitted (p,): the points of the
+    jump. Time from where the straight line of the neuron that jumps reaches ½ ln N; n = size.
+    """
+    from scipy.optimize import brentq
+
+    from shallowflow.kernels.orthogonal.flow import Clock, integrate, replay
+    from shallowflow.kernels.orthogonal.step import problem_of
+
+    drives = labels * norms
+    rates, y = np.linalg.norm(drives, axis=1) / size, labels.max(axis=0)
+    end = float(np.linalg.norm(y[fitted] / norms[fitted]))
+    # From e^{−2·TURN} N to where the slowest point has settled as far: it has rate a²ν²/n at least.
+    before, after = TURN / rates[0], TURN * max(1 / rates[0], size / (end * np.min(norms[fitted]) ** 2))
+    rho = np.full(len(labels), PASSENGER)
+    rho[0] = 0.5 * np.log(end) - TURN
+    g = drives / np.linalg.norm(drives, axis=1, keepdims=True)
+    problem = problem_of(np.ones(len(labels)), y, 1.0 / size, 1e-14, norms)
+    started, clock = rho.copy(), Clock(0.0, before + after, 0.0)
+    times, states = [0.0], [(rho.copy(), g.copy())]
+    while clock.time < clock.until:
+        _, clock, path = integrate(rho, g, problem, clock, 1e-12, 256)
+        times += path.times.tolist()
+        states += zip(path.rho, path.g, strict=True)
+    half = next(i for i, (values, _) in enumerate(states) if values[0] >= 0.5 * np.log(0.5 * end))
+
+    def excess(time: float) -> float:
+        now, beside = states[half - 1][0].copy(), states[half - 1][1].copy()
+        replay(now, beside, problem, time - times[half - 1])
+        return float(now[0] - 0.5 * np.log(0.5 * end))
+
+    moment = brentq(excess, times[half - 1] * (1 + 1e-15), times[half], xtol=1e-13 * before)
+    lasting = np.linalg.norm(drives[:, ~fitted], axis=1) / size
+    turned = rho - started - rates * before - lasting * after
+    aligned = np.einsum("jk,jk->j", g[:, ~fitted], drives[:, ~fitted])[1:] / (size * lasting[1:])
+    return float(moment - before), turned[1:] + np.log((1.0 + aligned) / 2.0)
 
 
 def turn_offsets(fading: Floats, lasting: Floats) -> Floats:

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from shallowflow.arrays import (
     Floats,
+    Ints,
     Seed,
     count,
     generator,
@@ -20,6 +21,7 @@ from shallowflow.arrays import (
     positive,
     real,
     same_length,
+    shown,
     vector,
 )
 from shallowflow.errors import InvalidInputError
@@ -146,31 +148,49 @@ def asymmetric(
 
 
 def grouped(
-    inputs: ArrayLike, targets: ArrayLike, width: int, *, norm: float = 1.0, seed: Seed = 0
+    inputs: ArrayLike,
+    targets: ArrayLike,
+    width: int,
+    *,
+    norm: float = 1.0,
+    seed: Seed = 0,
+    sizes: ArrayLike | None = None,
 ) -> ReLUNetwork:
-    """One neuron per group of n/m consecutive orthonormal inputs, [weak_interaction] (9).
+    """One neuron per group of consecutive orthonormal inputs, [weak_interaction] (9).
 
     Neuron j has ⟨w_j, x_i⟩ = norm·e_i > 0 on its own group (e a random positive unit vector) and
     norm·`OFF` ≈ 0 on the others, a_j = s_j·norm with s_j the common label sign of the group, output
-    factor 1/m.
+    factor 1/m. Groups have n/m samples, or `sizes` (m,) of them.
     """
     inputs, targets = matrix(inputs, "inputs"), vector(targets, "targets")
     same_length(inputs, targets, "inputs, targets")
-    size, width, norm = len(targets), count(width, "width"), positive(norm, "norm")
-    if size % width:
-        raise InvalidInputError(f"width: must divide the number of samples {size}, got {width}")
-    error = np.abs(inputs @ inputs.T - np.eye(size)).max()
+    width, norm = count(width, "width"), positive(norm, "norm")
+    group = np.repeat(np.arange(width), _group_sizes(len(targets), width, sizes))
+    error = np.abs(inputs @ inputs.T - np.eye(len(targets))).max()
     if error > OFF_HOLDS_UP_TO:
         raise InvalidInputError(f"inputs: must be orthonormal, got inner products wrong by {error:.2g}")
-    signs = np.sign(targets).reshape(width, -1)
-    if np.any(signs != signs[:, :1]) or np.any(signs == 0):
+    first = np.searchsorted(group, np.arange(width))
+    signs = np.sign(targets)
+    if np.any(signs != signs[first][group]) or np.any(signs == 0):
         raise InvalidInputError("targets: labels of one group must share one sign, got mixed or zero labels")
-    rng = generator(seed)
-    weights = np.abs(rng.standard_normal((width, size // width)))
+    drawn = np.abs(generator(seed).standard_normal(len(targets)))
+    weights = np.zeros((width, len(targets)))
+    weights[group, np.arange(len(targets))] = drawn
     weights /= np.linalg.norm(weights, axis=1, keepdims=True)
-    groups = inputs.reshape(width, size // width, -1)
-    inner = np.einsum("jk,jkd->jd", weights - OFF, groups) + OFF * inputs.sum(axis=0)
-    return ReLUNetwork(norm * inner, norm * signs[:, 0], scale=1.0 / width)
+    inner = np.where(weights > 0, weights, OFF) @ inputs
+    return ReLUNetwork(norm * inner, norm * signs[first], scale=1.0 / width)
+
+
+def _group_sizes(size: int, width: int, sizes: ArrayLike | None) -> Ints:
+    """Return how many samples each group has, (m,)."""
+    if sizes is None:
+        if size % width:
+            raise InvalidInputError(f"width: must divide the number of samples {size}, got {width}")
+        return np.full(width, size // width)
+    chosen = [count(each, "sizes") for each in np.asarray(sizes).ravel().tolist()]
+    if len(chosen) != width or sum(chosen) != size:
+        raise InvalidInputError(f"sizes: must be {width} numbers that add up to {size}, got {shown(chosen)}")
+    return np.array(chosen, dtype=np.int64)
 
 
 def he_knots(width: int, *, seed: Seed = 0) -> KnotNetwork:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shallowflow.arrays import Bools, Floats, FrozenArrays, Ints, shown
+from shallowflow.arrays import Bools, Floats, FrozenArrays, Ints, probability, shown
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.clock.paths import Replayed
 from shallowflow.dynamics.clock.problem import check_problem
@@ -22,7 +22,7 @@ FITTED = 0.5
 class Jumps(FrozenArrays):
     """Jumps in the order of time: times (J,) plain, neurons (J,), the points each has fitted.
 
-    unfitted: points whose output ends below half of their label. Points with the label 0 are in neither.
+    unfitted: points whose output ends below the threshold. Points with the label 0 are in neither.
     """
 
     times: Floats
@@ -31,12 +31,13 @@ class Jumps(FrozenArrays):
     unfitted: Ints
 
 
-def jumps(trajectory: Trajectory, dataset: Dataset) -> Jumps:
+def jumps(trajectory: Trajectory, dataset: Dataset, *, threshold: float = FITTED) -> Jumps:
     """Return the jumps of a flow or descent of a ReLU network, as [incremental] App. A reads them.
 
-    A point is fitted if the output ends at 50 % of its label or more, and belongs to the neuron with the
-    largest share in that output; a neuron that owns points jumps when its squared norm reaches half its final
-    value (for a lone jump that is the moment at which its points are half fitted).
+    A point is fitted if the output ends at a share `threshold` of its label or more, and belongs to the
+    neuron with the largest share in that output; a neuron that owns points jumps when its squared norm
+    reaches that share of its final value (for a lone jump that is the moment at which the output on its
+    points reaches it).
 
     Examples
     --------
@@ -47,6 +48,7 @@ def jumps(trajectory: Trajectory, dataset: Dataset) -> Jumps:
     >>> found.times.round(6), found.neurons, found.fitted  # (2302.6 + ½ ln 5)·2/5
     (array([921.361888]), array([0]), (array([0, 1]),))
     """
+    threshold = probability(threshold, "threshold")
     final = checked_trajectory(trajectory).final
     if not isinstance(final, ReLUNetwork | LogScaledNetwork):
         raise InvalidInputError(
@@ -57,10 +59,10 @@ def jumps(trajectory: Trajectory, dataset: Dataset) -> Jumps:
     shares = plain.outer[:, None] * np.maximum(plain.preactivations(dataset.inputs), 0.0) * plain.scale
     # A label of zero is fitted by no neuron and missed by none.
     asked = dataset.targets != 0
-    fitted = asked & (shares.sum(axis=0) * np.sign(dataset.targets) >= FITTED * np.abs(dataset.targets))
+    fitted = asked & (shares.sum(axis=0) * np.sign(dataset.targets) >= threshold * np.abs(dataset.targets))
     owners = np.argmax(shares * np.sign(dataset.targets), axis=0)
     neurons = np.unique(owners[fitted])
-    times = _half_times(trajectory, neurons)
+    times = _rise_times(trajectory, neurons, threshold)
     order = np.argsort(times, kind="stable")
     return Jumps(
         times[order],
@@ -70,10 +72,10 @@ def jumps(trajectory: Trajectory, dataset: Dataset) -> Jumps:
     )
 
 
-def fitted_points(network: Network, dataset: Dataset) -> Bools:
-    """Return which points are fitted, (n,): output at least 50 % of the label, [incremental] App. A.1."""
+def fitted_points(network: Network, dataset: Dataset, *, threshold: float = FITTED) -> Bools:
+    """Return which points are fitted, (n,): output ≥ threshold × label, ½ in [incremental] App. A.1."""
     outputs = network.predict(dataset.inputs) * np.sign(dataset.targets)
-    return np.asarray(outputs >= FITTED * np.abs(dataset.targets))
+    return np.asarray(outputs >= threshold * np.abs(dataset.targets))
 
 
 def log_norms(network: Network) -> Floats:
@@ -85,8 +87,8 @@ def log_norms(network: Network) -> Floats:
         return np.asarray(np.log(np.linalg.norm(network.inner, axis=1)))
 
 
-def _half_times(trajectory: Trajectory, neurons: Ints) -> Floats:
-    """Return when the squared norm of each neuron last rises to half its final value."""
+def _rise_times(trajectory: Trajectory, neurons: Ints, threshold: float) -> Floats:
+    """Return when the squared norm of each neuron last rises to this share of its final value."""
     path, read = trajectory.path, _reader(trajectory)
     if isinstance(path, Replayed):
         curves = path.values[:, :, 0]
@@ -94,7 +96,7 @@ def _half_times(trajectory: Trajectory, neurons: Ints) -> Floats:
         curves = np.array([log_norms(path(float(time))) for time in path.times])
     found = []
     for j in neurons:
-        level = curves[-1, j] - 0.5 * np.log(2.0)
+        level = curves[-1, j] + 0.5 * np.log(threshold)
         below = np.flatnonzero(curves[:, j] < level)
         if not below.size:
             found.append(float(path.times[0]))

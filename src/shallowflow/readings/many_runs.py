@@ -133,3 +133,22 @@ def exponent(x: Floats, found: list[Threshold], seed: int = 0) -> Slope:
     drawn = [np.polyfit(np.log(x), middles + row, 1)[0] for row in noise]
     low, high = np.quantile(drawn, [0.025, 0.975])
     return Slope(float(gradient), float(low), float(high), float(offset))
+
+
+def misfits(x: Floats, found: list[Threshold]) -> tuple[float, float]:
+    """Return Σ ((N − fit)/error)² of thresholds N for the best c·x^p, and for the best a + b ln x.
+
+    Errors are those of the thresholds' intervals, (high − low)/3.92.
+    """
+    from scipy.optimize import curve_fit
+
+    middles = np.array([one.middle for one in found])
+    errors = np.array([max(one.high - one.low, 1e-9) / 3.92 for one in found])
+    base, rise = np.polyfit(np.log(x), np.log(middles), 1)[::-1]
+    (factor, power), _ = curve_fit(
+        lambda at, c, p: c * at**p, x, middles, p0=(np.exp(base), rise), sigma=errors, absolute_sigma=True
+    )
+    slope, offset = np.polyfit(np.log(x), middles, 1, w=1 / errors)
+    fits = factor * x**power, offset + slope * np.log(x)
+    first, second = (float(np.sum(((middles - fit) / errors) ** 2)) for fit in fits)
+    return first, second

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,37 +25,56 @@ from shallowflow.files import write_atomically
 
 
 class StoredArrays(Mapping[str, NDArray[Any]]):
-    """The arrays of one run, read from its file when they are asked for."""
+    """The arrays of one run, read from its file when they are asked for.
+
+    Members are uncompressed and have the bytes that their header says, or they are refused: reading takes no
+    more memory than the file has bytes, whoever wrote it.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         with self._archive() as archive:
-            if name not in archive.files:
+            if f"{name}.npy" not in archive.namelist():
                 raise KeyError(name)
-            array: NDArray[Any] = archive[name]
-            return array
+            member = archive.getinfo(f"{name}.npy")
+            if member.compress_type != zipfile.ZIP_STORED or member.file_size > self.path.stat().st_size:
+                raise FileFormatError(f"{self.path}: is not a sound file of arrays: {name} is compressed")
+            return _array(archive.read(member), name)
 
     def __iter__(self) -> Iterator[str]:
         with self._archive() as archive:
-            return iter(list(archive.files))
+            return iter([name.removesuffix(".npy") for name in archive.namelist()])
 
     def __len__(self) -> int:
         return len(list(iter(self)))
 
     @contextmanager
-    def _archive(self) -> Iterator[Any]:
+    def _archive(self) -> Iterator[zipfile.ZipFile]:
         try:
-            with open(self.path, "rb") as file, np.load(file, allow_pickle=False) as archive:
+            with zipfile.ZipFile(self.path) as archive:
                 yield archive
-        except (OSError, ValueError, zipfile.BadZipFile) as error:
+        except (OSError, ValueError, zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
             raise FileFormatError(f"{self.path}: is not a sound file of arrays: {error}") from error
+
+
+def _array(content: bytes, name: str) -> NDArray[Any]:
+    """Return the array in the bytes of an .npy file, if they are as many as its header says."""
+    stream = io.BytesIO(content)
+    version = np.lib.format.read_magic(stream)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, fortran_order, dtype = read(stream)
+    left = len(content) - stream.tell()
+    if dtype.hasobject or math.prod(shape) * dtype.itemsize != left:
+        raise ValueError(f"{name} has {left} bytes instead of shape {shape} of {dtype}")
+    array = np.frombuffer(content, dtype, offset=stream.tell()).copy()
+    return array.reshape(shape, order="F" if fortran_order else "C")
 
 
 @dataclass(frozen=True)
 class Result:
-    """One run: parameters, repeat, status ("planned", "done", "failed"), metrics, arrays, error, timings."""
+    """One run: parameters, repeat, status (planned, done, failed or damaged), metrics, arrays, timings."""
 
     identity: str
     parameters: Mapping[str, Any]

@@ -4,7 +4,9 @@
     DIR/arrays/IDENTITY.npz    the arrays of one run: plain NumPy arrays, no pickle
     DIR/writer.lock            held, as an SQLite lock, by the one process that writes
 
-A run's arrays are on the disk before its row says "done". The lock ends with its process, however that ends.
+A run's arrays are on the disk before its row says "done", and the row names them: a run whose arrays are lost
+or damaged is "damaged" and counts as missing. The lock ends with its process, however that ends. What a store
+says is believed no further than needed: identities are 32 hexadecimal digits before they touch a path.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import sqlite3
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -34,13 +37,14 @@ CREATE TABLE IF NOT EXISTS studies (name TEXT PRIMARY KEY, task TEXT, root_seed 
 CREATE TABLE IF NOT EXISTS runs (
     identity TEXT PRIMARY KEY, task TEXT, parameters TEXT, repeat INTEGER, root_seed TEXT, code TEXT,
     status TEXT, error TEXT, attempts INTEGER DEFAULT 0,
-    started TEXT, seconds REAL, cpu_seconds REAL, worker TEXT, versions TEXT);
+    started TEXT, seconds REAL, cpu_seconds REAL, worker TEXT, versions TEXT, arrays TEXT);
 CREATE TABLE IF NOT EXISTS members (
     study TEXT, identity TEXT, position INTEGER, PRIMARY KEY (study, identity)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS metrics (
     identity TEXT, name TEXT, value REAL, PRIMARY KEY (identity, name)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS writer (id INTEGER PRIMARY KEY CHECK (id = 1), process TEXT);
 """
+IDENTITY = re.compile(r"[0-9a-f]{32}")
 KEPT = "the finished runs are kept: run the study again when this is mended"
 
 
@@ -95,14 +99,15 @@ class Store:
 
     def missing(self, runs: Iterable[Run]) -> list[Run]:
         """Return the runs that have no result: not computed yet, or failed."""
-        done = {row[0] for row in self._rows("SELECT identity FROM runs WHERE status = 'done'")}
-        return [run for run in runs if run.identity not in done]
+        done = {row["identity"]: row for row in self._rows("SELECT * FROM runs WHERE status = 'done'")}
+        return [run for run in runs if run.identity not in done or self._damaged(done[run.identity])]
 
     def find(self, run: Run) -> Result | None:
         """Return what is known of one run, whatever study it belongs to; None if it is not known."""
         found = self._rows("SELECT * FROM runs WHERE identity = ?", run.identity)
         values = self._rows("SELECT name, value FROM metrics WHERE identity = ?", run.identity)
-        return self._result(found[0], _metrics(values)) if found else None
+        with self._sound_rows():
+            return self._result(found[0], _metrics(values)) if found else None
 
     def forget(self, runs: Iterable[Run]) -> None:
         """Take back the results of runs, so that they count as missing."""
@@ -121,10 +126,11 @@ class Store:
             with self._database as database:
                 database.execute(
                     "UPDATE runs SET status = ?, error = ?, attempts = attempts + 1, started = ?, "
-                    "seconds = ?, cpu_seconds = ?, worker = ?, versions = ? WHERE identity = ?",
+                    "seconds = ?, cpu_seconds = ?, worker = ?, versions = ?, arrays = ? WHERE identity = ?",
                     (
                         *(outcome.status, outcome.error, outcome.started, outcome.seconds),
                         *(outcome.cpu_seconds, outcome.worker, json.dumps(dict(outcome.versions))),
+                        json.dumps(list(outcome.arrays)),
                         outcome.identity,
                     ),
                 )
@@ -159,7 +165,9 @@ class Store:
         values: dict[str, list[tuple[str, float | None]]] = {}
         for identity, name, value in self._rows(measured, study):
             values.setdefault(identity, []).append((name, value))
-        return [self._result(r, _metrics(values.get(r["identity"], ()))) for r in self._rows(query, study)]
+        rows = self._rows(query, study)
+        with self._sound_rows():
+            return [self._result(row, _metrics(values.get(row["identity"], ()))) for row in rows]
 
     def remove(self, study: str) -> int:
         """Remove a study and the runs that belong to no other one; return how many runs went."""
@@ -170,21 +178,23 @@ class Store:
                 database.execute("DELETE FROM studies WHERE name = ?", (study,))
                 left = "SELECT identity FROM runs WHERE identity NOT IN (SELECT identity FROM members)"
                 orphans = [row[0] for row in database.execute(left)]
+                files = [self._arrays(identity) for identity in orphans]
                 for table in ("metrics", "runs"):
                     database.executemany(f"DELETE FROM {table} WHERE identity = ?", ((o,) for o in orphans))
             # Rows first: arrays without a row are waste, a row without its arrays would be a lie.
-            for identity in orphans:
-                self._arrays(identity).unlink(missing_ok=True)
+            for file in files:
+                file.unlink(missing_ok=True)
         return len(orphans)
 
     def _result(self, row: sqlite3.Row, metrics: dict[str, float]) -> Result:
-        done, path = row["status"] == "done", self._arrays(row["identity"])
-        texts = {name: row[name] or "" for name in ("error", "started", "worker")}
+        path = self._arrays(row["identity"])
+        status = "damaged" if row["status"] == "done" and self._damaged(row) else row["status"]
+        done, texts = status == "done", {name: row[name] or "" for name in ("error", "started", "worker")}
         return Result(
             row["identity"],
-            plain_parameters(json.loads(row["parameters"]), "parameters"),
+            plain_parameters(_object(row["parameters"]), "parameters"),
             row["repeat"],
-            row["status"],
+            status,
             metrics if done else {},
             StoredArrays(path) if done and path.exists() else {},
             seconds=row["seconds"] or 0.0,
@@ -194,7 +204,17 @@ class Store:
             **texts,
         )
 
+    def _damaged(self, row: sqlite3.Row) -> bool:
+        """Whether a finished run had arrays that are not there any more, or not whole."""
+        named = json.loads(row["arrays"] or "[]") if "arrays" in row.keys() else []  # noqa: SIM118
+        return bool(named) and not zipfile.is_zipfile(self._arrays(row["identity"]))
+
     def _arrays(self, identity: str) -> Path:
+        if not isinstance(identity, str) or not IDENTITY.fullmatch(identity):
+            raise StoreError(
+                f"store {self.directory}: the identity of a run must be 32 hexadecimal digits, "
+                f"got {str(identity)[:60]!r}; the store was not written by this program"
+            )
         return self.directory / "arrays" / f"{identity}.npz"
 
     def _rows(self, query: str, *values: Any) -> Sequence[sqlite3.Row]:
@@ -217,6 +237,8 @@ class Store:
         database.execute("PRAGMA synchronous = FULL")
         with database:
             database.executescript(SCHEMA)
+            if "arrays" not in {row["name"] for row in database.execute("PRAGMA table_info(runs)")}:
+                database.execute("ALTER TABLE runs ADD COLUMN arrays TEXT")
             process = f"process {os.getpid()} on {platform.node()}"
             database.execute("INSERT OR REPLACE INTO writer VALUES (1, ?)", (process,))
         return database
@@ -263,11 +285,19 @@ class Store:
             raise StoreError(f"store {self.directory}: is of format {found}, this program reads {FORMAT}")
 
     @contextmanager
+    def _sound_rows(self) -> Iterator[None]:
+        """Turn what a damaged row causes into one clear message."""
+        try:
+            yield
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+            raise StoreError(f"store {self.directory}: is damaged ({error})") from error
+
+    @contextmanager
     def _clear_errors(self, done: str) -> Iterator[None]:
         """Turn trouble with files and SQLite into one clear message."""
         try:
             yield
-        except (sqlite3.Error, OSError, FileFormatError) as error:
+        except (sqlite3.Error, OSError, FileFormatError, UnicodeDecodeError) as error:
             why = getattr(error, "strerror", None) or str(error)
             kept = f"; {KEPT}" if done == "written" else ""
             if done == "opened" and self._lock is not None:
@@ -280,6 +310,14 @@ def _write_arrays(file: Any, arrays: dict[str, Any]) -> None:
         for name, array in arrays.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
+
+
+def _object(text: str) -> dict[str, Any]:
+    """Return the JSON object in a text."""
+    found = json.loads(text)
+    if not isinstance(found, dict):
+        raise ValueError(f"parameters are {text[:40]!r} instead of an object")
+    return found
 
 
 def _metrics(pairs: Iterable[Any]) -> dict[str, float]:

@@ -40,6 +40,7 @@ def test_between_knots_it_is_the_flow_that_ends_there(path: Replayed) -> None:
         shorter = sf.gradient_flow(path.template, data, until=float(time), tolerance=1e-9).final
         assert isinstance(shorter, sf.LogScaledNetwork)
         found = path(float(time))
+        assert isinstance(found, sf.LogScaledNetwork)
         np.testing.assert_allclose(found.log_scales, shorter.log_scales, rtol=0, atol=1e-6)
         np.testing.assert_allclose(found.inner, shorter.inner, rtol=0, atol=1e-6)
 

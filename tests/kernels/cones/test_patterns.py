@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from shallowflow.arrays import Bools
 from shallowflow.data.generators import three_points
 from shallowflow.kernels.cones.geometry import LOGISTIC, SQUARE, Loss
-from shallowflow.kernels.cones.pattern_steppers import CROSSINGS, STEPPED, STEPS
-from shallowflow.kernels.cones.pattern_table import Points, points_off_origin
+from shallowflow.kernels.cones.pattern_table import CROSSINGS, STEPPED, STEPS, Points, points_off_origin
 from shallowflow.kernels.cones.patterns import State, advance, begin, neurons_now
 from shallowflow.models import initialize
 from tests.kernels.cones.cone_reference import Problem, bucketed_loop

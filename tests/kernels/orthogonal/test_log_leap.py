@@ -9,7 +9,7 @@ import pytest
 from scipy.integrate import solve_ivp
 
 from shallowflow.arrays import Floats
-from shallowflow.kernels.orthogonal.leap import Deaths, leap
+from shallowflow.kernels.orthogonal.step import Deaths, leap
 
 
 def new_deaths(size: int) -> Deaths:

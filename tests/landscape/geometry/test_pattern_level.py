@@ -11,7 +11,7 @@ from shallowflow import landscape
 from shallowflow.arrays import Floats
 from shallowflow.data.dataset import Dataset
 from shallowflow.landscape.geometry.activity import activity
-from shallowflow.landscape.geometry.pattern_level import pattern_span
+from shallowflow.landscape.geometry.pattern_level import held_span
 from shallowflow.models import KnotNetwork, ReLUNetwork, SquareLoss
 from tests.rounding import EPSILON, assert_rounded
 
@@ -52,7 +52,7 @@ def test_with_the_pattern_held_fixed_the_flow_tends_to_the_level_and_never_below
     network = ReLUNetwork(0.5 * rng.standard_normal((4, dataset.dimension)), outer, slope=0.2 * seed)
     level = landscape.pattern_level(network, dataset, SUM)
     # a_j² − ‖w_j‖² is conserved with gates held, too: L − level falls at 2·min(a_j² − ‖w_j‖²)·s² at least.
-    sizes = np.linalg.svd(pattern_span(network, dataset), compute_uv=False)
+    sizes = np.linalg.svd(held_span(network, dataset), compute_uv=False)
     rate = (
         2 * float(np.min(landscape.balance(network).values)) * float(sizes[sizes > 1e-9 * sizes[0]][-1]) ** 2
     )

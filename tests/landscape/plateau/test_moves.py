@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shallowflow.arrays import Floats
-from shallowflow.landscape.plateau.moves import LEFT, MARGIN, RIGHT, Candidate, candidates
+from shallowflow.landscape.plateau.moves import LEFT, RIGHT, Candidate, candidates, margin_of
 
 places = st.integers(-2, 18).map(lambda i: i / 2) | st.floats(-1.0, 9.0, allow_subnormal=False)
 knot_lists = st.lists(places, min_size=1, max_size=7).map(lambda b: np.array(sorted(b)))
@@ -60,7 +60,7 @@ def test_every_candidate_keeps_the_rules(knots: Floats, data: list[float]) -> No
         assert after  # rule 5: nor dies
         (passed,) = before ^ after
         middles = {0.5 * (passed + float(p)) for p in x} | {0.5 * (passed + b) for b in neighbours}
-        assert move.position in middles | {float(x[0]) - MARGIN}  # rule 6
+        assert move.position in middles | {float(x[0]) - margin_of(x)}  # rule 6
 
 
 @given(knot_lists, data_lists)
@@ -88,10 +88,10 @@ def test_no_allowed_move_is_left_out(knots: Floats, data: list[float]) -> None:
 
 def test_the_landing_places() -> None:
     x = np.array([0.0, 1.0, 3.0])
-    assert candidates(np.array([0.5]), x) == [Candidate(0, LEFT, -MARGIN), Candidate(0, RIGHT, 2.0)]
+    assert candidates(np.array([0.5]), x) == [Candidate(0, LEFT, -margin_of(x)), Candidate(0, RIGHT, 2.0)]
     # Between the data point passed and the neighbouring knot, if that is nearer than the next data point.
     assert candidates(np.array([0.5, 2.5]), x) == [
-        Candidate(0, LEFT, -MARGIN),
+        Candidate(0, LEFT, -margin_of(x)),
         Candidate(0, RIGHT, 1.75),
         Candidate(1, LEFT, 0.75),
     ]
@@ -101,5 +101,14 @@ def test_a_middle_that_rounds_to_an_end_is_no_candidate() -> None:
     above = float(np.nextafter(1.0, 2.0))
     x = np.array([1.0, above, 2.0])
     assert [move.direction for move in candidates(np.array([0.5]), x)] == []
-    far = np.array([1e9, 2e9])  # MARGIN is below the spacing of floating-point numbers there
-    assert candidates(np.array([1.5e9]), far) == []
+
+
+def test_the_place_left_of_all_data_goes_with_their_units() -> None:
+    """10⁻⁸ for data on [−1, 1], as printed; at any scale and any shift a number left of the first input."""
+    assert margin_of(np.array([-1.0, 1.0])) == 1e-8
+    for scale in (1e-9, 1.0, 1e6):
+        for shift in (0.0, 1e6 * scale, 1e12 * scale):
+            x = shift + scale * np.linspace(-1.0, 1.0, 5)
+            (left, _) = candidates(np.array([0.5 * (x[0] + x[1])]), x)
+            assert left.position < x[0]
+            assert x[0] - left.position <= max(1.01e-8 * scale, 4 * np.spacing(abs(x[0])))

@@ -36,6 +36,17 @@ def grouped_problem(alignment: float, seed: int = 0) -> tuple[sf.ReLUNetwork, sf
 
 def integrate(network: sf.ReLUNetwork, dataset: sf.Dataset, times: Floats) -> tuple[Floats, Floats]:
     """Return ρ_j² and g_j by DOP853 on all weights of the network, with its ReLUs."""
+    z = np.maximum(
+        weights_over_time(network, dataset, times)[:, :16].reshape(-1, 2, 8) @ dataset.inputs.T, 0.0
+    )
+    squares = np.sum(z * z, axis=2)
+    labels = np.repeat(np.eye(2), 3, axis=1) * np.abs(dataset.targets)
+    cosines = np.sum(z * labels, axis=2) / np.sqrt(squares) / np.linalg.norm(labels, axis=1)
+    return squares, cosines
+
+
+def weights_over_time(network: sf.ReLUNetwork, dataset: sf.Dataset, times: Floats) -> Floats:
+    """Return inner and outer weights (times, 18) of two neurons in dimension 8, at speed 2."""
     m, n = 2, dataset.size
 
     def field(_: float, state: Floats) -> Floats:
@@ -47,11 +58,7 @@ def integrate(network: sf.ReLUNetwork, dataset: sf.Dataset, times: Floats) -> tu
 
     start = np.concatenate([network.inner.ravel(), network.outer])
     solution = solve_ivp(field, (0, times[-1]), start, "DOP853", times, rtol=1e-13, atol=1e-14)
-    z = np.maximum(solution.y[: m * 8].T.reshape(-1, m, 8) @ dataset.inputs.T, 0.0)
-    squares = np.sum(z * z, axis=2)
-    labels = np.repeat(np.eye(2), 3, axis=1) * np.abs(dataset.targets)
-    cosines = np.sum(z * labels, axis=2) / np.sqrt(squares) / np.linalg.norm(labels, axis=1)
-    return squares, cosines
+    return np.asarray(solution.y.T)
 
 
 @pytest.mark.parametrize("alignment", ALIGNMENTS)
@@ -156,11 +163,16 @@ def test_what_is_not_a_group_start_is_refused() -> None:
     with pytest.raises(InvalidInputError, match="sign of their labels"):
         group_flow(sf.ReLUNetwork(network.inner, -network.outer, scale=0.5), dataset)
     with pytest.raises(InvalidInputError, match="norm of the neuron"):
-        group_flow(sf.ReLUNetwork(network.inner, 2 * network.outer, scale=0.5), dataset)
+        group_flow(sf.ReLUNetwork(network.inner, 0.5 * network.outer, scale=0.5), dataset)
     with pytest.raises(InvalidInputError, match="scale 1/width"):
         group_flow(sf.ReLUNetwork(network.inner, network.outer), dataset)
     with pytest.raises(InvalidInputError, match="alignments"):
         GroupFlow(10, [1.0], [1.5], [1.0])
+    for wrong in ([3.0, 6.0], [0.5, 9.5]):
+        with pytest.raises(InvalidInputError, match="sizes: must be >= 1 and add up to 10"):
+            GroupFlow(10, [1.0, 1.0], [0.5, 0.5], [1.0, 1.0], sizes=wrong)
+    with pytest.raises(InvalidInputError, match="excess: must be >= 0"):
+        GroupFlow(10, [1.0], [0.5], [1.0], excess=[-0.1])
 
 
 @pytest.mark.parametrize("wrong", [0.7, 2, 0, -0.1, "a", float("nan")])
@@ -183,3 +195,70 @@ def test_a_flow_has_a_sample_per_group_and_a_unit_of_time_from_two_on() -> None:
     with pytest.raises(InvalidInputError, match="needs more than one sample"):
         lone.windows(0.25)
     assert GroupFlow(2, [1.0], [0.5], [1.0]).unit > 0
+
+
+def printed_problem(seed: int) -> tuple[sf.ReLUNetwork, sf.Dataset]:
+    """Groups of four and two samples, negative off the group and a part off the data; |a| = ‖w‖: (9)."""
+    rng = np.random.default_rng(seed)
+    basis = orthonormal(6, 8, seed=seed).inputs
+    labels = np.array([1.0, 1.0, 1.0, 1.0, -1.0, -1.0]) * rng.uniform(0.5, 2.0, 6)
+    on = np.array([[1, 1, 1, 1, 0, 0], [0, 0, 0, 0, 1, 1]], dtype=bool)
+    size = rng.uniform(0.1, 0.9, (2, 6))
+    inner = np.where(on, size, -size) @ basis
+    rest = rng.normal(size=(2, 8))
+    inner += 0.5 * (rest - rest @ basis.T @ basis)
+    outer = np.array([1.0, -1.0]) * np.linalg.norm(inner, axis=1)
+    return sf.ReLUNetwork(inner, outer, scale=0.5), sf.Dataset(basis, labels)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_unequal_groups_and_the_printed_start_follow_the_flow_of_the_whole_network(seed: int) -> None:
+    network, dataset = printed_problem(seed)
+    flow = group_flow(network, dataset)
+    np.testing.assert_array_equal(flow.sizes, [4, 2])
+    assert np.all(flow.excess > 0.1)
+    times = np.linspace(0.0, 12.0, 25)
+    states = weights_over_time(network, dataset, times)
+    inner, outer = states[:, :16].reshape(-1, 2, 8), states[:, 16:]
+    z = np.maximum(inner @ dataset.inputs.T, 0.0)
+    residual = dataset.targets - np.einsum("tj,tji->ti", outer, z) / 2
+    losses = 0.5 * np.mean(residual**2, axis=1)
+    np.testing.assert_allclose(flow.square_norms(times), np.sum(z * z, axis=2), rtol=1e-9)
+    np.testing.assert_allclose(flow.loss(times), losses, rtol=1e-8)
+    # −L' = p‖∇L‖², by the definition (5).
+    pull = (z > 0) * residual[:, None] / 12
+    slope = np.sum((outer[:, :, None] * pull) ** 2, axis=(1, 2)) + np.sum(np.sum(pull * z, 2) ** 2, 1)
+    np.testing.assert_allclose(flow.curvature(times), 2 * slope / losses, rtol=1e-7)
+
+
+def test_the_curvature_is_the_decay_of_the_loss_at_any_time_and_size() -> None:
+    """Against a difference of ln L; at times whose loss underflows, against the slowest rate."""
+    flow = GroupFlow(60, [1.0, 1.5], [0.4, 0.9], [0.7, 1.2], sizes=[40, 20], excess=[0.3, 0.0])
+    for time in (0.0, 5.0, 30.0, 90.0):
+        at = np.array([time, time + 1e-3, time + 2e-3])
+        slope = -np.diff(np.log(flow.loss(at)[[0, 2]]))[0] / 2e-3
+        assert flow.curvature(at[1]) == pytest.approx(slope, rel=1e-6)
+    late = GroupFlow(10, [1.0], [0.5], [1.0])
+    assert late.loss(1e5) == 0.0
+    # The part across the labels falls like e^{−λ₊t}, the loss like its square: μ → 2ω.
+    assert late.curvature(1e5) == pytest.approx(late.rates[0], rel=1e-12)
+
+
+def test_the_rate_turns_from_one_over_n_to_one_over_its_root() -> None:
+    """[weak_interaction] §4.2, one group: nμ(0) = 4, √n μ = 2 at t_n and 4 after it."""
+    for size in (1e4, 1e16, 1e30):
+        flow = GroupFlow(size, [1.0], [1.0], [1.0])
+        assert size * flow.curvature(0.0) == pytest.approx(4.0, rel=3 / np.sqrt(size))
+        assert np.sqrt(size) * flow.curvature(flow.unit) == pytest.approx(2.0, rel=3 / np.sqrt(size))
+    assert np.sqrt(size) * flow.curvature(1.5 * flow.unit) == pytest.approx(4.0, rel=1e-6)
+
+
+def test_transitions_of_unequal_groups_tend_to_their_limits() -> None:
+    errors = []
+    for size in (1e6, 1e30, 1e100):
+        flow = GroupFlow(size, [1.0, 2.0], [0.3, 0.8], [1.0, 0.5], sizes=[0.9 * size, 0.1 * size])
+        np.testing.assert_allclose(flow.limit_transitions, [1 / np.sqrt(1.8), 0.5 / np.sqrt(0.2)])
+        errors.append(np.max(np.abs(flow.transition_times(0.5) / flow.unit - flow.limit_transitions)))
+        np.testing.assert_allclose(flow.windows(0.1), flow.limit_windows(0.1), rtol=10 * size**-0.5 + 1e-12)
+    assert errors[0] > 2 * errors[1] > 4 * errors[2]
+    np.testing.assert_allclose(flow.limit_loss([0.1, 0.8, 1.2]), [0.65, 0.2, 0.0])

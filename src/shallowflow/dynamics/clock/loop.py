@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from shallowflow.arrays import Floats, Ints
 from shallowflow.dynamics.clock.outcome import Event, Stop, end_of_steps, in_words
-from shallowflow.dynamics.clock.paths import N, Path, Rows, Snapshots, flatten
+from shallowflow.dynamics.clock.paths import N, Path, Rows, Snapshots, flatten, unflatten
 from shallowflow.dynamics.clock.problem import Record
 from shallowflow.dynamics.clock.protocol import Engine, Piece
 from shallowflow.dynamics.clock.trajectory import Setting, Trajectory
@@ -151,7 +151,9 @@ class Recorder(Generic[N]):
     @property
     def wants_rows(self) -> bool:
         """Whether the engine must hand down the rows of its path."""
-        return self._record.networks if self._moments is None else self._inside
+        if self._moments is None:
+            return self._record.networks
+        return self._inside and not hasattr(self._engine, "read")
 
     @property
     def target(self) -> float:
@@ -216,24 +218,44 @@ class Recorder(Generic[N]):
         """Return the losses at the ends of the chosen steps of a piece."""
         if piece.losses is not None:
             return piece.losses[chosen]
+        if not chosen.size:
+            return np.empty(0)
         if chosen.tolist() == [1] and len(piece.times) == 2:
             return np.array([self._engine.loss()])
-        return np.array([self._read(piece, float(time))[1] for time in piece.times[chosen]])
-
-    def _read(self, piece: Piece, time: float) -> tuple[N, float]:
-        """Return network and loss at a time inside a piece."""
-        assert self._measure is not None, "a path that is read inside its steps comes with a measure"
-        network = self._engine.path(piece.times, piece.rows)(time)
-        return network, self._measure(network)
+        path = self._engine.path(piece.times, piece.rows)
+        return np.array(self._measured(path.table(piece.times[chosen])))
 
     def _add_moments(self, piece: Piece, moments: Floats) -> None:
-        """Read the path at the moments inside the piece."""
-        while len(self._times) < len(moments) and moments[len(self._times)] <= piece.times[-1]:
-            moment = float(moments[len(self._times)])
-            network, loss = self._read(piece, moment)
-            self._note(moment, loss, network)
+        """Read the path at the moments inside the piece; some engines read their last piece themselves."""
+        first = len(self._times)
+        last = int(np.searchsorted(moments, piece.times[-1], side="right"))
+        if last > first:
+            losses, thetas = self._read(piece, moments[first:last])
+            if self._record.networks:
+                self._values[first:last] = thetas
+                self._kept += last - first
+            self._times += moments[first:last].tolist()
+            self._losses += losses
+            self.loss = losses[-1]
         if piece.losses is not None:
             self.loss = float(piece.losses[-1])
+
+    def _read(self, piece: Piece, times: Floats) -> tuple[list[float], Floats | list[Floats]]:
+        """Return the losses, and θ where networks are kept, at times inside a piece."""
+        read = getattr(self._engine, "read", None)
+        if read is not None:
+            losses, thetas = read(times, self._record.networks)
+            return losses.tolist(), thetas
+        table = self._engine.path(piece.times, piece.rows).table(times)
+        return self._measured(table), table
+
+    def _measured(self, thetas: Floats) -> list[float]:
+        """Return the losses at θ (k, P); some engines know them without building networks."""
+        losses = getattr(self._engine, "losses", None)
+        if losses is not None:
+            return [float(loss) for loss in losses(thetas)]
+        assert self._measure is not None, "a path that is read inside its steps comes with a measure"
+        return [self._measure(unflatten(self._template, theta)) for theta in thetas]
 
     def _add_stop(self, piece: Piece, moments: Floats) -> None:
         """Record where the engine stands, if that is a moment."""

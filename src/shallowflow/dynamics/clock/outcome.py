@@ -81,6 +81,7 @@ class Stop:
 BLOW_UP = 100.0
 """A loss this many times its start on the way means that a run blew up, wherever it ended."""
 SMALLER_STEP, LARGER_TOLERANCE = "a smaller step.", "a larger tolerance."
+OTHER_KNOTS = "knots among the data: `landscape.fully_trained` makes some, `ANLSRegressor` finds its own."
 OTHER_START = "a larger tolerance, or another initial network."
 
 SENTENCES: dict[str, tuple[str, str, str]] = {
@@ -97,6 +98,16 @@ SENTENCES: dict[str, tuple[str, str, str]] = {
     "stationary": ("converged", "the gradient vanished to the given bound at t = {time:.6g}.", ""),
     "small gradient": ("converged", "the gradient fell to {norm:.3g} at t = {time:.6g}.", ""),
     "no move": ("converged", "no move lowers the loss after {made}, loss {loss:.6g}.", ""),
+    "no living knot": (
+        "stalled",
+        "no data point lies right of a knot: all are dead, loss {loss:.6g}.",
+        OTHER_KNOTS,
+    ),
+    "no knot among the data": (
+        "stalled",
+        "all knots lie left of the data, and no move lowers the loss after {made}, loss {loss:.6g}.",
+        OTHER_KNOTS,
+    ),
     "rounding": ("converged", "after {made} moves gains are lost in rounding, loss {loss:.6g}.", ""),
     "interpolates": ("converged", "interpolates after {jumps} jumps.{ties}", ""),
     "rose": ("unstable", "the loss rose from {first:.6g} to {loss:.6g}.", SMALLER_STEP),

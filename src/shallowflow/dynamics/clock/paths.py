@@ -6,7 +6,7 @@ network in one vector, in the order of `PARAMETERS`.
 
 `Snapshots` keeps θ at recorded times; `Polynomials` one polynomial per step of an integrator, as its values
 at the Chebyshev–Lobatto nodes of the step, so that it can be read at any time at the integrator's accuracy.
-`Replayed` keeps states of the flow on orthonormal data, and makes a step again to read inside it. Other
+`Replayed` keeps states of the flow on orthogonal data, and makes a step again to read inside it. Other
 kinds: `group_path`, and beside their engines `Moves` and `Saddles`.
 """
 
@@ -21,9 +21,10 @@ import numpy as np
 
 from shallowflow.arrays import Floats, FrozenArrays, Ints, positive, real
 from shallowflow.errors import FileFormatError, InvalidInputError
+from shallowflow.landscape.geometry.orthonormal import input_norms, unit_inputs
 from shallowflow.lobatto import lobatto_weights
 from shallowflow.models.base import BaseNetwork
-from shallowflow.models.networks import LogScaledNetwork, Network
+from shallowflow.models.networks import LogScaledNetwork, Network, ReLUNetwork
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -96,10 +97,14 @@ class Path(FrozenArrays, Generic[N_co]):
         """Return neurons and data points, pair by pair, that rest on each other; None: not known."""
         return None
 
+    def table(self, times: Floats) -> Floats:
+        """Return θ at these times (k,), (k, P)."""
+        return np.array([flatten(self(float(time))) for time in times])
+
     def recorded(self) -> Floats:
         """Return θ at `times`, (s + 1, P)."""
         self._check_table()
-        return np.array([flatten(self(float(time))) for time in self.times])
+        return self.table(self.times)
 
     def _check_table(self) -> None:
         size = sum(values.size for values in self.template.parameters.values())
@@ -132,7 +137,11 @@ class Path(FrozenArrays, Generic[N_co]):
 
     def _step_at(self, time: float) -> int:
         """Return the number of the step that contains a time, the later one of two."""
-        return int(np.clip(np.searchsorted(self.times, time, side="right") - 1, 0, len(self.times) - 2))
+        return int(self._steps_at(np.array(time)))
+
+    def _steps_at(self, times: Floats) -> Ints:
+        """Return the same for many times."""
+        return np.clip(np.searchsorted(self.times, times, side="right") - 1, 0, len(self.times) - 2)
 
 
 def _extras(hint: Any) -> tuple[Any, ...]:
@@ -225,10 +234,14 @@ class Polynomials(RestLog[N_co]):
 
     def __call__(self, time: float) -> N_co:
         """Return the network at a time in [times[0], times[-1]]."""
-        time = within(time, self.times)
-        step = self._step_at(time)
-        share = (time - self.times[step]) / (self.times[step + 1] - self.times[step])
-        return unflatten(self.template, lobatto_weights(share, self.values.shape[1]) @ self.values[step])
+        return unflatten(self.template, self.table(np.array([within(time, self.times)]))[0])
+
+    def table(self, times: Floats) -> Floats:
+        """Return θ at these times (k,), (k, P)."""
+        steps = self._steps_at(times)
+        shares = (times - self.times[steps]) / (self.times[steps + 1] - self.times[steps])
+        weights = lobatto_weights(shares, self.values.shape[1])
+        return np.asarray(np.matmul(weights[:, None], self.values[steps])[:, 0])
 
     def recorded(self) -> Floats:
         """Return θ at the ends of the steps, (s + 1, P)."""
@@ -245,13 +258,29 @@ class Polynomials(RestLog[N_co]):
             )
 
 
+Scaled = LogScaledNetwork | ReLUNetwork
+
+
+def log_sizes(network: Scaled) -> Floats:
+    """Return ln|√scale·a_j|, (m,)."""
+    if isinstance(network, LogScaledNetwork):
+        return network.log_scales + np.log(np.abs(network.outer))
+    return np.asarray(np.log(np.abs(network.outer)) + 0.5 * np.log(network.scale))
+
+
+def relative(network: Scaled) -> Floats:
+    """Return w_j/|a_j|, (m, d)."""
+    return np.asarray(network.inner / np.abs(network.outer)[:, None])
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class Replayed(Path[LogScaledNetwork]):
+class Replayed(Path[Scaled]):
     """States at the ends of steps: values (s + 1, m, n + 1), ρ first; the problem's data, rate and tiny.
 
-    Kept are states of `kernels.orthogonal.flow`: ρ_j = ln|a_j| and g_jk = ⟨w_j, x_k⟩/|a_j| on active points.
-    What a step does depends on the state at its start alone, so that a shorter step of the same kind gives
-    any moment inside, at the accuracy of the integrator (exactly on a plateau).
+    Kept are states of `kernels.orthogonal.flow`: ρ_j = ln|a_j| and g_jk = ⟨w_j, x_k⟩/(|a_j|‖x_k‖) on active
+    points, of (√scale·w, √scale·a). What a step does depends on the state at its start alone, so that a
+    shorter step of the same kind gives any moment inside, at the accuracy of the integrator (exactly on a
+    plateau).
     """
 
     kind: ClassVar[str] = "replayed"
@@ -263,7 +292,7 @@ class Replayed(Path[LogScaledNetwork]):
     rate: float
     tiny: float
 
-    def __call__(self, time: float) -> LogScaledNetwork:
+    def __call__(self, time: float) -> Scaled:
         """Return the network at a time in [times[0], times[-1]]."""
         time = within(time, self.times)
         if time == 0:
@@ -280,37 +309,42 @@ class Replayed(Path[LogScaledNetwork]):
         state = self.values[last].copy()
         if time > self.times[last]:
             rho, g = state[:, 0].copy(), state[:, 1:].copy()
-            signs = np.sign(self.template.outer)
-            problem = problem_of(signs, self.targets.copy(), self.rate, self.tiny)
+            signs, norms = np.sign(self.template.outer), input_norms(self.inputs)
+            problem = problem_of(signs, self.targets, self.rate, self.tiny, norms)
             replay(rho, g, problem, time - self.times[last])
             state[:, 0], state[:, 1:] = rho, g
         return np.asarray(state)
 
-    def network(self, state: Floats) -> LogScaledNetwork:
+    def network(self, state: Floats) -> Scaled:
         """Return the network of a state; what never moves (inactive, or orthogonal to the data) is added."""
-        size = np.abs(self.template.outer)
-        start = self.template.inner / size[:, None]
-        rest = start - np.maximum(start @ self.inputs.T, 0.0) @ self.inputs
-        rho = state[:, 0]
-        shrunk = np.exp(np.minimum(self.template.log_scales + np.log(size) - rho, 700.0))
-        return self.template.moved(
-            {
-                "inner": state[:, 1:] @ self.inputs + shrunk[:, None] * rest,
-                "outer": np.sign(self.template.outer),
-                "log_scales": rho,
-            }
-        )
+        units, _ = unit_inputs(self.inputs)
+        start, rho = relative(self.template), state[:, 0]
+        rest = start - np.maximum(start @ units.T, 0.0) @ units
+        shrunk = np.exp(np.minimum(log_sizes(self.template) - rho, 700.0))
+        inner, outer = state[:, 1:] @ units + shrunk[:, None] * rest, np.sign(self.template.outer)
+        if isinstance(self.template, LogScaledNetwork):
+            return self.template.moved({"inner": inner, "outer": outer, "log_scales": rho})
+        size = np.exp(rho) / np.sqrt(self.template.scale)
+        return self.template.moved({"inner": size[:, None] * inner, "outer": size * outer})
+
+    def resting(self, time: float) -> tuple[Ints, Ints]:
+        """Return neurons and data points, pair by pair, that rest on each other: active once, now at 0."""
+        begun = self.values[0, :, 1:] > 0
+        neurons, points = np.nonzero(begun & (self.state(time)[:, 1:] <= 0))
+        return neurons.astype(np.int64), points.astype(np.int64)
 
     def predictions(self) -> Floats:
         """Return h(x_k) at `times`, (s + 1, n)."""
         weights = np.sign(self.template.outer) * np.exp(2.0 * self.values[:, :, 0])
-        return np.asarray(np.einsum("tj,tjk->tk", weights, self.values[:, :, 1:]))
+        outputs: Floats = np.einsum("tj,tjk->tk", weights, self.values[:, :, 1:])
+        return outputs * input_norms(self.inputs)
 
     def check(self) -> None:
         """Refuse other networks, and constants that are not positive."""
-        if not isinstance(self.template, LogScaledNetwork):
+        if not isinstance(self.template, LogScaledNetwork | ReLUNetwork):
             raise FileFormatError(
-                f"a replayed path is that of a LogScaledNetwork, not of a {type(self.template).__name__}"
+                "a replayed path is that of a LogScaledNetwork or a ReLUNetwork, "
+                f"not of a {type(self.template).__name__}"
             )
         positive(self.rate, "rate")
         positive(self.tiny, "tiny")

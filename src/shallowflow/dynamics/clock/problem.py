@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,7 +13,13 @@ from shallowflow.data.targets import Target
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.two_timescale.population import population_loss
 from shallowflow.models.loss import LogisticLoss, Loss, NormLoss, SquareLoss
-from shallowflow.models.networks import NETWORKS, LogScaledNetwork, Network, StepNetwork
+from shallowflow.models.networks import (
+    NETWORKS,
+    AdditiveStepNetwork,
+    LogScaledNetwork,
+    Network,
+    StepNetwork,
+)
 
 DEFAULT_POINTS = 200
 DEFAULT_BYTES = 2**30
@@ -167,6 +173,20 @@ class Task:
 
 
 @dataclass(frozen=True)
+class BatchTask(Task):
+    """A network to be trained on batches of a data set; factors (steps,): of the step, None: ones.
+
+    batch: samples per step, drawn with or without replacement; noise: half the width of that of the labels.
+    """
+
+    batch: int = 1
+    replacement: bool = False
+    noise: float = 0.0
+    factors: Floats | None = None
+    seed: np.random.SeedSequence = field(default_factory=np.random.SeedSequence)
+
+
+@dataclass(frozen=True)
 class Sampling:
     """Steps and noise of stochastic descent: h, εh, half the width of the uniform noise, samples per step,
     the seed; box: σ' is replaced by the indicator of its window.
@@ -209,7 +229,7 @@ def check_problem(network: Network, dataset: Dataset, *, log_scaled: bool = Fals
             "network: a LogScaledNetwork is for gradient_flow, gradient_descent and saddle_to_saddle; "
             "here pass network.to_relu()"
         )
-    if isinstance(network, StepNetwork) and network.sharpness == 0:
+    if isinstance(network, StepNetwork | AdditiveStepNetwork) and network.sharpness == 0:
         raise InvalidInputError("network: sharpness must be > 0 to be trained by gradients, got 0")
 
 

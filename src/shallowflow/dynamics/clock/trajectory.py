@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from shallowflow.arrays import Floats, FrozenArrays, Ints, shown
-from shallowflow.data.dataset import Dataset
+from shallowflow.arrays import Floats, FrozenArrays, Ints, increasing, shown
+from shallowflow.data.dataset import Dataset, checked_dataset
 from shallowflow.data.targets import Additive, PiecewiseAffine, PiecewiseConstant
 from shallowflow.dynamics.clock.outcome import Event, Outcome
-from shallowflow.dynamics.clock.paths import N_co, Path
+from shallowflow.dynamics.clock.paths import N_co, Path, Snapshots, flatten
+from shallowflow.dynamics.clock.problem import checked_loss
 from shallowflow.dynamics.clock.protocol import Statistics
 from shallowflow.errors import InvalidInputError
 from shallowflow.files import as_path
@@ -151,6 +154,44 @@ class Trajectory(FrozenArrays, Generic[N_co]):
         from shallowflow.dynamics.clock.codec import save
 
         save(self, as_path(path))
+
+    @classmethod
+    def from_snapshots(
+        cls,
+        times: ArrayLike,
+        networks: Sequence[N_co],
+        data: Dataset,
+        loss: Loss | None = None,
+        *,
+        step: float | None = None,
+    ) -> Trajectory[N_co]:
+        """Return networks recorded elsewhere as a trajectory: at increasing times, all of one shape.
+
+        loss: ½·mean of squares by default; step: of the descent that made them, if its times are step × steps
+        (of PyTorch's mean of squares: twice the learning rate).
+
+        Examples
+        --------
+        >>> import shallowflow as sf
+        >>> nets = [sf.ReLUNetwork([[1.0]], [a]) for a in (0.0, 1.0, 2.0)]
+        >>> sf.Trajectory.from_snapshots([0, 1, 2], nets, sf.Dataset([[1.0]], [2.0])).losses
+        array([2. , 0.5, 0. ])
+        """
+        moments, kept = increasing(times, "times"), list(networks)
+        if len(kept) != len(moments):
+            raise InvalidInputError(f"networks: must be one per time ({len(moments)}), got {len(kept)}")
+        shapes = [{name: part.shape for name, part in one.parameters.items()} for one in kept]
+        if any(
+            type(one) is not type(kept[0]) or mine != shapes[0]
+            for one, mine in zip(kept, shapes, strict=True)
+        ):
+            raise InvalidInputError("networks: must be of one kind and shape")
+        measure = checked_loss(loss, checked_dataset(data))
+        losses = np.array([measure.value(one(data.inputs), data.targets) for one in kept])
+        path: Snapshots[N_co] = Snapshots(kept[0], moments, np.array([flatten(one) for one in kept]))
+        ended = Outcome("completed", f"{len(kept)} snapshots recorded elsewhere.", "")
+        setting = Setting("snapshots", None, data, measure, step=step)
+        return Trajectory(moments, losses, path, (), ended, setting=setting)
 
     @classmethod
     def load(cls, path: str | FilePath) -> Trajectory:

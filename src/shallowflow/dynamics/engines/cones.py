@@ -122,7 +122,7 @@ class PatternDescent(_Grouped):
 
     def statistics(self) -> Statistics:
         """Return how many crossings there were, what finding them took, and how many patterns there are."""
-        from shallowflow.kernels.cones import pattern_steppers as kernel
+        from shallowflow.kernels.cones import pattern_table as kernel
 
         counters = self._state.counters
         return {

@@ -73,6 +73,7 @@ class KnotFlow:
         self._kernel, self._meetings, self._template = flow, meetings, network
         self._kinds = _event_kinds(meetings)
         self._order, x, y = sort_data(task.dataset)
+        self._sorted = x, y
         self._data = stage.summarize(x, y)
         size = max(float(np.abs(network.knots).max()), float(np.abs(network.outer).max()))
         self._options = flow.Options(
@@ -135,6 +136,13 @@ class KnotFlow:
     def loss(self) -> float:
         """Return the present loss."""
         return self._loss
+
+    def losses(self, thetas: Floats) -> list[float]:
+        """Return the losses of networks, θ (k, 2m): knots, outer weights."""
+        from shallowflow.kernels.knots.sweeps import loss
+
+        x, y = self._sorted
+        return [loss(theta.reshape(2, -1), x, y, self._weight) for theta in thetas]
 
     def network(self) -> KnotNetwork:
         """Return the present network."""

@@ -1,4 +1,4 @@
-"""A `LogScaledNetwork` on orthonormal data: descent and gradient flow from starts as small as you like.
+"""ReLU networks on orthogonal data: descent and gradient flow from starts as small as you like.
 
 Descent (`kernels.orthogonal.descent`) costs O(m·n) per step, each neuron with a log-scale of its own. In the
 flow (`kernels.orthogonal.flow`) plateaus are leapt over in closed form and jumps are integrated step by step,
@@ -13,21 +13,49 @@ import numpy as np
 
 from shallowflow.arrays import Floats
 from shallowflow.dynamics.clock.outcome import Event, Stop
-from shallowflow.dynamics.clock.paths import Path, Replayed, Rows
+from shallowflow.dynamics.clock.paths import Path, Replayed, Rows, Scaled, log_sizes, relative
 from shallowflow.dynamics.clock.problem import Task
 from shallowflow.dynamics.clock.protocol import Piece, Statistics, Ticking
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.geometry.orthonormal import (
+    check_orthogonal,
     check_orthonormal,
     mask_matrix,
     neuron_signs,
     never_fitted,
+    orthogonal,
+    unit_inputs,
 )
-from shallowflow.models.networks import LogScaledNetwork
+from shallowflow.models.loss import SquareLoss
+from shallowflow.models.networks import LogScaledNetwork, ReLUNetwork
 
+LEAPS_NEED = "the square loss, orthogonal inputs, |a_j| ≥ ‖w_j‖, slope 0, epsilon 1, stop 0"
+LEAPS_BELOW = 1e-6
+"""Largest outer weight of a `ReLUNetwork` up to which its flow on orthogonal inputs leaps unasked."""
 NUMBERS_AT_ONCE = 2_000_000
+BALANCED = 1e-9
+"""By how much ‖w_j‖ may exceed |a_j|: rounding."""
 SLACK = 1e-2
 """A residual is settled, a neuron small, at this part of the tolerance."""
+
+
+def can_leap(task: Task) -> bool:
+    """Whether a flow can go by leaps: see `needs` of its row in the table of engines."""
+    network = task.network
+    if not isinstance(task.loss, SquareLoss) or (task.epsilon, task.stop) != (1.0, 0.0):
+        return False
+    if not isinstance(network, ReLUNetwork):
+        return isinstance(network, LogScaledNetwork)
+    sizes, norms = np.abs(network.outer), np.linalg.norm(network.inner, axis=1)
+    dominated = bool(np.all(sizes > 0) and np.all(norms <= (1 + BALANCED) * sizes))
+    return dominated and network.slope == 0 and orthogonal(task.dataset.inputs)
+
+
+def leaps_cost(task: Task) -> float:
+    """Return the seconds of a flow by leaps; ∞ where it is not taken unasked: a start that is not tiny."""
+    if isinstance(task.network, ReLUNetwork) and np.abs(task.network.outer).max() > LEAPS_BELOW:
+        return float("inf")
+    return 1e-3 + 1e-6 * task.network.width * (100 + task.dataset.size)
 
 
 class LogDescent(Ticking):
@@ -73,7 +101,7 @@ class LogDescent(Ticking):
 
 
 class LogFlow:
-    """Follow θ' = −speed·∇L(θ) with neurons kept as log-norm and direction."""
+    """Follow θ' = −speed·∇L(θ) with neurons kept as log-norm and direction; inputs may have any norms."""
 
     name = "leaps"
     tick = None
@@ -81,20 +109,21 @@ class LogFlow:
 
     def __init__(self, task: Task) -> None:
         network, dataset = task.network, task.dataset
-        assert isinstance(network, LogScaledNetwork)
-        check_orthonormal(dataset, "the flow of a LogScaledNetwork")
-        signs, size = neuron_signs(network), np.abs(network.outer)
-        excess = float(np.max(np.linalg.norm(network.inner, axis=1) / size))
-        if excess > 1 + 1e-9:
+        assert isinstance(network, Scaled)
+        check_orthogonal(dataset, "the flow by leaps")
+        self._signs, start = neuron_signs(network), relative(network)
+        excess = float(np.max(np.linalg.norm(start, axis=1)))
+        if excess > 1 + BALANCED:
             raise InvalidInputError(
-                f"network: the flow of a LogScaledNetwork needs ‖w_j‖ ≤ |a_j|, got a ratio of {excess:.6g}"
+                f"network: the flow by leaps needs ‖w_j‖ ≤ |a_j|, got a ratio of {excess:.6g}"
             )
         self._network, self._dataset, self._weight = network, dataset, task.weight
-        self._rate, self._tolerance = task.speed * task.weight, task.tolerance
-        self._signs, self._targets = signs, dataset.targets.copy()
-        rho = network.log_scales + np.log(size)
-        g = np.maximum(network.preactivations(dataset.inputs) / size[:, None], 0.0)
-        self._rho, self._g = np.ascontiguousarray(rho), np.ascontiguousarray(g)
+        scale = network.scale if isinstance(network, ReLUNetwork) else 1.0
+        self._rate, self._tolerance = task.speed * task.weight * scale, task.tolerance
+        units, self._norms = unit_inputs(dataset.inputs)
+        self._targets = dataset.targets
+        self._rho = np.ascontiguousarray(log_sizes(network))
+        self._g = np.ascontiguousarray(np.maximum(start @ units.T, 0.0))
         self._time = self._step = 0.0
         self._loss = task.measure(network)
         self._counts, self._events = np.zeros(4, np.int64), 0
@@ -106,7 +135,8 @@ class LogFlow:
 
         start, before = self._time, _states(self._rho[None], self._g[None])
         capacity = max(8, min(256, NUMBERS_AT_ONCE // self._g.size))
-        problem = problem_of(self._signs, self._targets, self._rate, SLACK * self._tolerance)
+        tiny = SLACK * self._tolerance
+        problem = problem_of(self._signs, self._targets, self._rate, tiny, self._norms)
         clock = Clock(start, until, self._step)
         status, clock, made = integrate(self._rho, self._g, problem, clock, self._tolerance, capacity)
         self._time, self._step = float(clock.time), float(clock.h)
@@ -139,7 +169,7 @@ class LogFlow:
         """Return the present loss."""
         return self._loss
 
-    def network(self) -> LogScaledNetwork:
+    def network(self) -> Scaled:
         """Return the present network."""
         if self._time == 0:
             return self._network

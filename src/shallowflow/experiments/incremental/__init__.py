@@ -5,8 +5,11 @@ its figures 1, 3 and 4, and α = 10⁻², 10⁻⁴, 10⁻⁸ and 10⁻³⁰, all
 """
 
 from shallowflow.experiments.incremental.convergence import NEAR_ORTHOGONAL, THEOREM2
+from shallowflow.experiments.incremental.halving import HALVING
 from shallowflow.experiments.incremental.norm_by_size import FIG5
 from shallowflow.experiments.incremental.norm_by_width import FIG6
+from shallowflow.experiments.incremental.phases import PHASES
 from shallowflow.experiments.incremental.staircase import FIG1, FIG3, FIG4
+from shallowflow.experiments.incremental.starts import STARTS
 
-EXPERIMENTS = (FIG1, FIG3, FIG4, FIG5, FIG6, THEOREM2, NEAR_ORTHOGONAL)
+EXPERIMENTS = (FIG1, PHASES, FIG3, FIG4, FIG5, FIG6, STARTS, THEOREM2, HALVING, NEAR_ORTHOGONAL)

@@ -1,7 +1,10 @@
 """Convergence of shallow ReLU networks on weakly interacting data: the experiments of [weak_interaction]."""
 
+from shallowflow.experiments.weak_interaction.converges import CONVERGES
 from shallowflow.experiments.weak_interaction.curvatures import FIG5, PROP3
-from shallowflow.experiments.weak_interaction.starts import FIG1, LEMMA5
-from shallowflow.experiments.weak_interaction.thresholds import FIG2, FIG3, FIG4
+from shallowflow.experiments.weak_interaction.probability import FIG2
+from shallowflow.experiments.weak_interaction.starts import LEMMA3, LEMMA4, LEMMA5
+from shallowflow.experiments.weak_interaction.thresholds import FIG3, FIG4
+from shallowflow.experiments.weak_interaction.transitions import FIG1, RATES
 
-EXPERIMENTS = (FIG1, FIG2, FIG3, FIG4, FIG5, PROP3, LEMMA5)
+EXPERIMENTS = (FIG1, FIG2, FIG3, FIG4, FIG5, CONVERGES, RATES, PROP3, LEMMA3, LEMMA4, LEMMA5)

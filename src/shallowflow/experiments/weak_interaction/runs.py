@@ -88,6 +88,8 @@ def axes(size: int, dimension: int, rng: np.random.Generator) -> Dataset:
 def curvature(parameters: Values, seed: np.random.SeedSequence) -> dict[str, float]:
     """Train one network on orthogonal inputs; return the four measures of Figure 5, and the last loss.
 
+    "good" is 1 where every sample had a neuron of its sign at the start, as Conjecture 1 asks.
+
     Orthogonal inputs may be taken along the axes: printed weights are rotation-invariant, and the authors'
     programs take them there.
     """
@@ -100,6 +102,7 @@ def curvature(parameters: Values, seed: np.random.SeedSequence) -> dict[str, flo
         if printed or correctly_activated(network, dataset).all():
             break
         network = start(parameters["setting"], width, dimension, rng)
+    good = float(correctly_activated(network, dataset).all())
     if not printed:
         network = ReLUNetwork(SMALL_START * network.inner, network.outer, scale=network.scale)
     allowed = epochs(size, width) * (1 if printed else LONGER)
@@ -117,7 +120,7 @@ def curvature(parameters: Values, seed: np.random.SeedSequence) -> dict[str, flo
     losses, final = trajectory.losses, trajectory.final
     assert isinstance(final, ReLUNetwork)
     measures = curvature_measures(final, dataset, losses, trajectory.times[-1] / width)
-    return {**measures._asdict(), "loss": float(losses[-1] * 2 * size)}
+    return {**measures._asdict(), "loss": float(losses[-1] * 2 * size), "good": good}
 
 
 def collapse(parameters: Values, seed: np.random.SeedSequence) -> dict[str, float]:
@@ -144,8 +147,13 @@ def collapse(parameters: Values, seed: np.random.SeedSequence) -> dict[str, floa
     final = trajectory.final
     assert isinstance(final, ReLUNetwork)
     lost = bool(np.all(activity(final, dataset.inputs)[:, 1] <= 0))
-    allowed = np.sqrt(8 * inner.max() / label) <= ratio <= inner.min() / inner.max()
+    allowed = smallest_ratio(float(inner.max()), label) <= ratio <= inner.min() / inner.max()
     return {"lost": float(lost), "loss": float(trajectory.losses[-1]), "allowed": float(allowed)}
+
+
+def smallest_ratio(largest: float, label: float) -> float:
+    """Return the lower bound (85) on λ, √(8 max ⟨w_j, x_i⟩/y₁)."""
+    return float(np.sqrt(8 * largest / label))
 
 
 def plan(sizes: Sequence[int], dimension: int, widths: Sequence[int], parameters: Values) -> list[Run]:

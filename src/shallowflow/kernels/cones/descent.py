@@ -8,7 +8,7 @@ D_j depends on the activation cone of w_j only, so a step is one linear map per 
 come from sums over half turns (`geometry`), and a step without crossings costs O(data points). Which neurons
 cross a wall, and in which step, is found by certificates (`exits`): each neuron carries a value of its cone's
 clock before which it cannot cross; when it comes, and only then, the neuron is looked at. It is moved to its
-new cone, or it gets a new certificate. A neuron that crosses repeatedly is stepped individually (`steppers`).
+new cone, or it gets a new certificate. A neuron that crosses repeatedly is stepped individually.
 The iterates are those of plain descent up to rounding, and neurons cross in the same steps.
 
 Everything between two calls is in the state, so a run may be cut into calls anywhere.
@@ -63,11 +63,14 @@ from shallowflow.kernels.cones.groups import (
     outer_inner_moment,
     present,
     propagate,
+    put_back,
     spread,
+    step_alone,
+    step_individually,
+    sum_strays,
     take_all,
     vacate,
 )
-from shallowflow.kernels.cones.steppers import put_back, step_alone, step_individually, sum_strays
 from shallowflow.kernels.shared.compilation import INTERNAL, LEAN, ONCE, Signed
 
 RECROSSING = 64

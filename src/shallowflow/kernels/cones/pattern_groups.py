@@ -38,25 +38,23 @@ from shallowflow.kernels.cones.exits import (
 )
 from shallowflow.kernels.cones.geometry import Loss
 from shallowflow.kernels.cones.groups import MAX_SPREAD
-from shallowflow.kernels.cones.pattern_steppers import (
+from shallowflow.kernels.cones.pattern_table import (
     CHECKS,
     CROSSINGS,
     STEPPED,
     STEPS,
-    Steppers,
-    append_stepper,
-    step_individually,
-)
-from shallowflow.kernels.cones.pattern_table import (
     Points,
     Signs,
+    Steppers,
     Table,
+    append_stepper,
     dot,
     empty_moments,
     join,
     part,
     read_pattern,
     set_all_forces,
+    step_individually,
 )
 from shallowflow.kernels.shared.compilation import INTERNAL, LEAN, ONCE, Signed
 

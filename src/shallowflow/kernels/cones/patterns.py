@@ -1,8 +1,8 @@
 """Gradient descent of a ReLU network on inputs of any dimension, by sign patterns.
 
 Model and step as in `descent`, for d ≥ 1: all neurons of one sign pattern make the same linear map
-(`pattern_table`). At the start every neuron is stepped individually with its pattern's force, at O(d)
-(`pattern_steppers`). Neurons that will not cross a border for a while are grouped (`pattern_groups`): then a
+(`pattern_table`). At the start every neuron is stepped individually with its pattern's force, at O(d).
+Neurons that will not cross a border for a while are grouped (`pattern_groups`): then a
 step costs O(patterns · points · dimension), whatever the width. Either way the iterates are those of plain
 descent up to rounding, and neurons cross in the same steps.
 """
@@ -24,16 +24,18 @@ from shallowflow.kernels.cones.pattern_groups import (
     new_groups,
     present,
 )
-from shallowflow.kernels.cones.pattern_steppers import (
+from shallowflow.kernels.cones.pattern_table import (
     NEXT_LOOK,
     PAUSE,
     STEPPED,
     STEPS,
+    Points,
     Steppers,
+    Table,
     distribute,
     new_steppers,
+    new_table,
 )
-from shallowflow.kernels.cones.pattern_table import Points, Table, new_table
 from shallowflow.kernels.shared.compilation import LEAN, Signed
 
 SHORTEST, LONGEST = 64, 1024

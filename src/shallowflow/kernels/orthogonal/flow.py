@@ -1,13 +1,14 @@
-"""Gradient flow of a ReLU network on orthonormal data, at any scale: plateaus leapt, jumps stepped.
+"""Gradient flow of a ReLU network on orthogonal data, at any scale: plateaus leapt, jumps stepped.
 
-Neuron j is kept as ρ_j = ln|a_j| and g_jk = ⟨w_j, x_k⟩/|a_j| on its active points (g_jk > 0; a coordinate
-that reaches 0 never moves again and is set to 0). Neurons meet only in the residuals r_k = y_k − Σ_j s_j
-e^{2ρ_j} g_jk, and most of these stand still most of the time. Every point is one of
+Inputs x_k = ν_k e_k with e orthonormal. Neuron j is kept as ρ_j = ln|a_j| and g_jk = ⟨w_j, e_k⟩/|a_j| on its
+active points (g_jk > 0; a coordinate that reaches 0 never moves again and is set to 0). Neurons meet only in
+the residuals (times ν_k) r_k = ν_k y_k − ν_k² Σ_j s_j e^{2ρ_j} g_jk, and most of these stand still most of
+the time. With Y_k = ν_k y_k, every point is one of
 
-- untouched: all neurons active on it are small, e^{2ρ_j} < tiny·min|y|, so that r_k = y_k;
-- settled: |r_k| ≤ tiny·max|y|, and no neuron that still grows can disturb it: r_k = 0. A growing neuron j
-  cannot if it is small, or if its share stays negligible at its largest possible norm A, |f_jk| A ≤
-  tiny·max|y| (f_jk is constant while r_k = 0);
+- untouched: all neurons active on it are small, e^{2ρ_j} max ν² < tiny·min|Y|, so that r_k = Y_k;
+- settled: |r_k| ≤ tiny·max|Y|, and no neuron that still grows can disturb it: r_k = 0. A growing neuron j
+  cannot if it is small, or if its share stays negligible at its largest possible norm A, ν_k²|f_jk| A ≤
+  tiny·max|Y| (f_jk is constant while r_k = 0);
 - moving: all others.
 
 A neuron with a moving point is *live*: the live ones advance by an explicit step (`step`). Every other neuron
@@ -25,11 +26,11 @@ import numpy as np
 from numba import njit
 
 from shallowflow.arrays import Floats, Ints
-from shallowflow.kernels.orthogonal.leap import leap
 from shallowflow.kernels.orthogonal.step import (
     Problem,
     Space,
     adaptive_step,
+    leap,
     new_space,
     step,
     velocity,
@@ -164,7 +165,7 @@ def _residual_at(k: int, g: Floats, problem: Problem, space: Space) -> float:
     value: float = problem.targets[k]
     for j in range(len(g)):
         if g[j, k] > 0.0:
-            value -= space.weights[j] * g[j, k]
+            value -= space.weights[j] * problem.squares[k] * g[j, k]
     return value
 
 
@@ -182,7 +183,7 @@ def _unsettle(j: int, share: float, g: Floats, problem: Problem, space: Space) -
     """Let the settled points move that a growing neuron j may disturb; return whether there are any."""
     found = False
     for k in range(g.shape[1]):
-        if space.settled[k] and g[j, k] * share > problem.settled:
+        if space.settled[k] and problem.squares[k] * g[j, k] * share > problem.settled:
             space.settled[k], space.fixed[k], found = False, False, True
             space.residual[k] = _residual_at(k, g, problem, space)
     return found

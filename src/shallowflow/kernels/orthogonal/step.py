@@ -1,15 +1,28 @@
-"""One accepted step of the neurons that feel a moving residual, on orthonormal data: see `flow`.
+"""The steps of the flow on orthogonal data (see `flow`): live neurons by a method of order 8, and leaps.
 
-State Y (L, n + 1) of the L live neurons: column 0 is ρ_j = ln|a_j|, the others g_jk = ⟨w_j, x_k⟩/|a_j|. With
-s_j = sign a_j, `on` the active coordinates, r_k = y_k − Σ_j s_j e^{2ρ_j} g_jk on moving points and r_k given
-on fixed ones, [incremental] (6) reads
+Inputs x_k = ν_k e_k with e orthonormal. State Y (L, n + 1) of the L live neurons: column 0 is ρ_j = ln|a_j|,
+the others g_jk = ⟨w_j, e_k⟩/|a_j|. With s_j = sign a_j, `on` the active coordinates, and r_k the residual
+times ν_k, which is ν_k y_k − ν_k² Σ_j s_j e^{2ρ_j} g_jk on moving points and given on fixed ones,
+[incremental] (6) reads
 
     ρ_j' = s_j rate Σ_{k on} g_jk r_k ,      g_jk' = s_j rate r_k − g_jk ρ_j'  (k on).
 
 The method is DOP853 (Hairer, Nørsett & Wanner 1993, II.10), with the coefficients and the error estimate of
 `scipy.integrate.DOP853`. Inside a step the set `on` is kept, so that the right-hand side is smooth; a step is
 as long as its error and the first coordinate to reach zero allow. It is stable for h·λ ≤ 4 with
-λ ≤ 2·rate·Σ_live e^{2ρ_j}, the bound on the curvature of the live part.
+λ ≤ 2·rate·max ν²·Σ_live e^{2ρ_j}, the bound on the curvature of the live part.
+
+The leap over a plateau: one neuron under a frozen residual r, in closed form. In data coordinates
+f_k = ⟨w, e_k⟩ it obeys f_k' = a b_k where f_k > 0 (else f_k is frozen for ever) and a' = Σ_{f_k>0} f_k b_k,
+b_k = s·rate·r_k with s = sign a, [incremental] (4). With Λ = |b| over the active points, β = ⟨b, g⟩/Λ and
+x = Λt,
+
+    |a|/|a_0| = cosh x + β sinh x,      f_k/|a_0| = g_k + (b_k/Λ)(sinh x + β (cosh x − 1)).
+
+A coordinate with b_k < 0 reaches 0 when e^x = (u + √(u² + 1 − β²))/(1 + β), u = β + Λ g_k/|b_k|; it is
+switched off there (g_k = 0) and the formulas start afresh. ρ rises by Δ > 0 when
+x = Δ + ln(1 + √(1 − (1 − β²) e^{−2Δ})) − ln(1 + β). |a| ≥ ‖w‖ keeps β ≥ −1; at β = −1 the neuron shrinks
+along its own direction. Active means g_k > 0 throughout; `factor` is s·rate.
 """
 
 from __future__ import annotations
@@ -21,8 +34,103 @@ from numba import njit
 from scipy.integrate import DOP853
 
 from shallowflow.arrays import Bools, Floats, Ints
-from shallowflow.kernels.orthogonal.leap import Deaths
 from shallowflow.kernels.shared.compilation import INTERNAL, LEAN
+
+OPPOSED = 1e-15
+"""1 + β below this: the neuron shrinks along its own direction."""
+
+
+class Deaths(NamedTuple):
+    """Times and points, (n,), of the coordinates of one neuron that reached 0."""
+
+    times: Floats
+    points: Ints
+
+
+@njit(cache=True, **LEAN)
+def leap(
+    rho: float, g: Floats, residual: Floats, factor: float, time: float, target: float, deaths: Deaths
+) -> tuple[float, float, int]:
+    """Move one neuron by `time`, or until ρ reaches `target` from below; return (ρ, time moved, deaths).
+
+    g is changed in place; the coordinates that died are written into `deaths`.
+    """
+    moved, died = 0.0, 0
+    while True:
+        length, beta = _drive(g, residual, factor)
+        if length == 0.0:
+            return rho, time, died
+        left, until_death, point, until_target = time - moved, np.inf, -1, np.inf
+        if 1.0 + beta >= OPPOSED:
+            until_death, point = _next_death(g, residual, factor, length, beta)
+            if rho < target:
+                until_target = _rise_time(length, beta, target - rho)
+        step = min(left, until_death, until_target)
+        rho = _move(rho, g, residual, factor, length, beta, step)
+        moved += step
+        if step == until_death and until_death <= until_target and point >= 0:
+            g[point] = 0.0
+            deaths.times[died], deaths.points[died] = moved, point
+            died += 1
+        elif step == until_target:
+            return target, moved, died
+        if step == left:
+            return rho, time, died
+
+
+@njit(cache=True, **INTERNAL)
+def _drive(g: Floats, residual: Floats, factor: float) -> tuple[float, float]:
+    """Return (Λ, β)."""
+    square, product = 0.0, 0.0
+    for k in range(len(g)):
+        if g[k] > 0.0:
+            b = factor * residual[k]
+            square += b * b
+            product += b * g[k]
+    length = np.sqrt(square)
+    return length, max(product / length, -1.0) if length > 0.0 else 0.0
+
+
+@njit(cache=True, **INTERNAL)
+def _next_death(g: Floats, residual: Floats, factor: float, length: float, beta: float) -> tuple[float, int]:
+    """Return the time until the first active coordinate reaches 0, and which; (∞, −1) if none does."""
+    best, which = np.inf, -1
+    for k in range(len(g)):
+        b = factor * residual[k]
+        if g[k] > 0.0 and b < 0.0:
+            u = beta - length * g[k] / b
+            time = np.log((u + np.sqrt(u * u + 1.0 - beta * beta)) / (1.0 + beta)) / length
+            if time < best:
+                best, which = time, k
+    return max(best, 0.0), which
+
+
+@njit(cache=True, **INTERNAL)
+def _rise_time(length: float, beta: float, rise: float) -> float:
+    """Return the time until ρ has risen by `rise` > 0, no coordinate dying."""
+    root = np.sqrt(max(1.0 - (1.0 - beta * beta) * np.exp(-2.0 * rise), 0.0))
+    return float((rise + np.log(1.0 + root) - np.log(1.0 + beta)) / length)
+
+
+@njit(cache=True, **INTERNAL)
+def _move(
+    rho: float, g: Floats, residual: Floats, factor: float, length: float, beta: float, time: float
+) -> float:
+    """Move the active coordinates g by `time`, in place, no coordinate dying; return the new ρ."""
+    x = length * time
+    if x == 0.0:
+        return rho
+    if 1.0 + beta < OPPOSED:
+        return rho - x
+    up, down = 0.5 * (1.0 + beta), 0.5 * (1.0 - beta) * np.exp(-2.0 * x)
+    growth = x + np.log(up + down)
+    pushed = (up - down - beta * np.exp(-x)) / (up + down) / length
+    shrink = np.exp(-growth)
+    for k in range(len(g)):
+        if g[k] > 0.0:
+            g[k] = max(g[k] * shrink + factor * residual[k] * pushed, 0.0)
+    return float(rho + growth)
+
 
 STAGES = 12
 A, B = np.ascontiguousarray(DOP853.A), np.ascontiguousarray(DOP853.B)
@@ -32,10 +140,11 @@ LOCATIONS = 60
 
 
 class Problem(NamedTuple):
-    """Signs s_j (m,), targets y (n,), rate, and what is negligible: see `problem_of`."""
+    """Signs s_j (m,), targets ν_k y_k (n,), squares ν_k² (n,), rate; what is negligible: see `problem_of`."""
 
     signs: Floats
     targets: Floats
+    squares: Floats
     rate: float
     small: float
     settled: float
@@ -69,17 +178,23 @@ class Space(NamedTuple):
     stages: Floats
 
 
-def problem_of(signs: Floats, targets: Floats, rate: float, tiny: float) -> Problem:
-    """Return the problem; `tiny` is what counts as nothing beside 1.
+def problem_of(
+    signs: Floats, targets: Floats, rate: float, tiny: float, norms: Floats | None = None
+) -> Problem:
+    """Return the problem for targets y and the norms ν of the inputs (ones if None).
 
-    small: the ρ below which a neuron is small, e^{2ρ} = tiny·(smallest non-zero |y_k|); settled: the residual
-    of a settled point, tiny·max|y|; reach: 2√‖y‖ bounds the norm to which a neuron can grow.
+    tiny: what counts as nothing beside 1. small: the ρ below which a neuron is small, e^{2ρ} max ν² =
+    tiny·(smallest non-zero |ν_k y_k|); settled: the residual of a settled point, tiny·max|ν_k y_k|; reach:
+    2√(‖y‖/min ν) bounds the norm to which a neuron can grow.
     """
-    sizes = np.abs(targets)
+    norms = np.ones(len(targets)) if norms is None else norms
+    drives, squares = norms * targets, norms * norms
+    sizes = np.abs(drives)
     smallest = np.min(sizes[sizes > 0], initial=np.inf)
-    small = 0.5 * float(np.log(tiny * smallest)) if smallest < np.inf else 0.0
-    reach = 2.0 * float(np.sqrt(np.linalg.norm(targets)))
-    return Problem(signs, targets, rate, small, tiny * float(np.max(sizes)), reach)
+    small = 0.5 * float(np.log(tiny * smallest / np.max(squares))) if smallest < np.inf else 0.0
+    shortest = np.min(norms[norms > 0], initial=np.inf)
+    reach = 2.0 * float(np.sqrt(np.linalg.norm(targets) / shortest))
+    return Problem(signs, drives, squares, rate, small, tiny * float(np.max(sizes)), reach)
 
 
 def new_space(width: int, size: int) -> Space:
@@ -118,8 +233,11 @@ def adaptive_step(
     state, stages = space.state, space.stages
     velocity(state, live, problem, space, stages[0])
     curvature, fastest, total = 0.0, 0.0, 0.0
+    longest_square = 0.0
+    for k in range(len(problem.squares)):
+        longest_square = max(longest_square, problem.squares[k])
     for j in range(live):
-        curvature += 2.0 * problem.rate * np.exp(2.0 * state[j, 0])
+        curvature += 2.0 * problem.rate * longest_square * np.exp(2.0 * state[j, 0])
         for k in range(state.shape[1]):
             fastest = max(fastest, abs(stages[0, j, k]))
             total += state[j, k]
@@ -158,7 +276,7 @@ def velocity(state: Floats, live: int, problem: Problem, space: Space, out: Floa
         if weight != 0.0:
             for k in range(n):
                 if on[j, k] and not fixed[k]:
-                    residual[k] -= weight * state[j, k + 1]
+                    residual[k] -= weight * problem.squares[k] * state[j, k + 1]
     for j in range(live):
         factor = space.signs[j] * problem.rate
         growth = 0.0

@@ -22,7 +22,9 @@ Resting = tuple[Ints, Ints]
 """Pairs known to be resting: neurons (k,) and data points (k,)."""
 
 RESTING = 1e-12
-"""|⟨w, x⟩| ≤ RESTING·‖w‖‖x‖, or |x − b| ≤ RESTING·(|x| + |b|), is rounding."""
+"""|⟨w, x⟩| ≤ RESTING·‖w‖‖x‖, or |x − b| ≤ RESTING·(|x| + |b|), is rounding.
+
+For a knot, the largest |x| among the inputs counts too: a knot at 10⁻¹⁶ rests on x = 0."""
 
 
 def activity(network: Network, inputs: ArrayLike, *, resting: Resting | None = None) -> Signs:
@@ -43,6 +45,7 @@ def activity(network: Network, inputs: ArrayLike, *, resting: Resting | None = N
     points = inputs_of(inputs, network.dimension)
     if isinstance(network, KnotNetwork):
         sizes = np.abs(points[:, 0]) + np.abs(network.knots[:, None])
+        sizes = np.maximum(sizes, np.abs(points).max(initial=0.0))
     else:
         sizes = np.linalg.norm(network.inner, axis=1)[:, None] * np.linalg.norm(points, axis=1)
     found = signs_of(network.preactivations(points), sizes)
@@ -56,11 +59,11 @@ def signs_of(values: Floats, sizes: Floats, tolerance: float = RESTING) -> Signs
     return np.where(np.abs(values) <= tolerance * sizes, 0, np.sign(values)).astype(np.int8)
 
 
-def resting_ends(knots: Floats) -> tuple[Floats, Floats]:
-    """Return the ends of the intervals of inputs on which the knots rest: |x − b| ≤ RESTING·(|x| + |b|)."""
-    ratio = (1.0 + RESTING) / (1.0 - RESTING)
+def resting_ends(knots: Floats, size: float = 0.0) -> tuple[Floats, Floats]:
+    """Return the ends of the intervals of inputs on which knots rest; size: the largest |x| of the data."""
+    ratio, least = (1.0 + RESTING) / (1.0 - RESTING), RESTING * size
     ends = knots / ratio, knots * ratio
-    return np.minimum(*ends), np.maximum(*ends)
+    return np.minimum(np.minimum(*ends), knots - least), np.maximum(np.maximum(*ends), knots + least)
 
 
 def _checked_pairs(resting: Resting, shape: tuple[int, ...]) -> Resting:

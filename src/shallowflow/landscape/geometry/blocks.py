@@ -177,7 +177,13 @@ def blocks(network: KnotNetwork, dataset: Dataset) -> Blocks:
     (array([1, 2, 1]), array([0. , 1.5, 4. ]), array([1, 2]))
     """
     check_univariate(network, dataset)
-    return blocks_of(network.knots, network.outer, sort_data(dataset), resting_ends(network.knots)[1])
+    data = sort_data(dataset)
+    return blocks_of(network.knots, network.outer, data, seen_from(network.knots, data.inputs))
+
+
+def seen_from(knots: Floats, inputs: Floats) -> Floats:
+    """Return up to where inputs (m,) do not activate the knots: those that rest on one do not either."""
+    return resting_ends(knots, float(np.max(np.abs(inputs))))[1]
 
 
 def check_univariate(network: KnotNetwork, dataset: Dataset) -> None:

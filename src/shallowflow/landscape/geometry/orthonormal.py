@@ -1,4 +1,4 @@
-"""Orthonormal inputs, and what [incremental] says about a network on them before it is trained."""
+"""Orthogonal inputs, and what [incremental] says about a network on them before it is trained."""
 
 from __future__ import annotations
 
@@ -62,6 +62,27 @@ def check_orthonormal(dataset: Dataset, needed_by: str) -> None:
         raise InvalidInputError(
             f"dataset: {needed_by} needs orthonormal inputs, got inner products wrong by {error:.2g}"
         )
+
+
+def check_orthogonal(dataset: Dataset, needed_by: str) -> None:
+    """Refuse inputs that are not orthogonal to each other; they may have any norms."""
+    inputs = checked_dataset(dataset).inputs
+    if not orthogonal(inputs) and orthonormality(inputs) > ORTHONORMAL:
+        norms = np.linalg.norm(inputs, axis=1)
+        worst = _deviation(inputs[norms > 0], norms[norms > 0])
+        raise InvalidInputError(f"dataset: {needed_by} needs orthogonal inputs, got a cosine of {worst:.2g}")
+
+
+def input_norms(inputs: Floats) -> Floats:
+    """Return ‖x_k‖ (n,): exactly 1 for all if that is so up to `ORTHONORMAL`."""
+    norms: Floats = np.linalg.norm(inputs, axis=1)
+    return np.ones(len(norms)) if np.all(np.abs(norms - 1.0) <= ORTHONORMAL) else norms
+
+
+def unit_inputs(inputs: Floats) -> tuple[Floats, Floats]:
+    """Return x_k/‖x_k‖ (n, d), zeros where x_k = 0, and ‖x_k‖ (n,); see `input_norms`."""
+    norms = input_norms(inputs)
+    return inputs / np.where(norms > 0, norms, 1.0)[:, None], norms
 
 
 def check_labels(dataset: Dataset) -> None:

@@ -17,8 +17,10 @@ import numpy as np
 from shallowflow.arrays import Floats
 from shallowflow.data.dataset import Dataset, checked_dataset
 from shallowflow.errors import InvalidInputError
-from shallowflow.landscape.geometry.activity import Resting, activity
+from shallowflow.landscape.geometry.activity import Resting
 from shallowflow.landscape.geometry.blocks import blocks
+from shallowflow.landscape.geometry.census import neurons_of
+from shallowflow.landscape.geometry.floors import level_of, pattern_span
 from shallowflow.models.loss import SquareLoss
 from shallowflow.models.networks import KnotNetwork, LogScaledNetwork, ReLUNetwork
 
@@ -48,36 +50,16 @@ def pattern_level(
     targets = checked_dataset(dataset).targets
     if isinstance(network, KnotNetwork) and resting is None:
         return 0.5 * square.weight(dataset.size) * blocks(network, dataset).missed_squares
-    left = targets - reached(pattern_span(network, dataset, resting), targets)
-    return 0.5 * square.weight(dataset.size) * float(left @ left)
+    return level_of(held_span(network, dataset, resting), targets, square.weight(dataset.size)).level
 
 
-def pattern_span(network: ReLUs, dataset: Dataset, resting: Resting | None = None) -> Floats:
-    """Return vectors (n, k) that span V: one for each coordinate of each set of neurons with one pattern."""
-    signs = activity(network, dataset.inputs, resting=resting)
-    slope = network.slope if isinstance(network, ReLUNetwork) else 0.0
-    inputs = dataset.inputs
-    if isinstance(network, KnotNetwork):
-        inputs = np.column_stack([inputs[:, 0], np.ones(dataset.size)])
-    held: dict[int, list[int]] = {}
-    for neuron, point in zip(*resting, strict=True) if resting is not None else ():
-        held.setdefault(int(neuron), []).append(int(point))
-    free = np.ones(network.width, dtype=np.bool_)
-    free[list(held)] = False
-    patterns = np.unique(signs[free], axis=0)
-    parts = [_gates(pattern, slope)[:, None] * inputs for pattern in patterns]
-    for neuron, points in held.items():
-        basis = np.linalg.qr(inputs[points].T)[0]
-        parts.append(_gates(signs[neuron], slope)[:, None] * (inputs - inputs @ basis @ basis.T))
-    return np.hstack(parts)
+def held_span(network: ReLUs, dataset: Dataset, resting: Resting | None = None) -> Floats:
+    """Return vectors (n, k) that span V, only the pairs of `resting` being held on their hyperplanes.
 
-
-def _gates(pattern: Floats, slope: float) -> Floats:
-    return np.where(pattern > 0, 1.0, np.where(pattern < 0, slope, 0.0))
-
-
-def reached(span: Floats, targets: Floats) -> Floats:
-    """Return Π_V y, (n,), for V spanned by the columns of span (n, k), which may depend on each other."""
-    basis, sizes, _ = np.linalg.svd(span, full_matrices=False)
-    basis = basis[:, sizes > max(span.shape) * np.finfo(float).eps * sizes[0]]
-    return np.asarray(basis @ (basis.T @ targets))
+    (`floors` takes every pair at rounding level for held.)
+    """
+    neurons = neurons_of(network, dataset, resting)
+    held = np.zeros(neurons.signs.shape, dtype=np.bool_)
+    if resting is not None:
+        held[resting] = True
+    return pattern_span(neurons, held=held)

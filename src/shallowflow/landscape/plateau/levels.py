@@ -179,8 +179,9 @@ class ExitCondition:
     """Theorem 3.2 at the end of a stage, when one data point passes from one block to its neighbour.
 
     applies: whether exactly one point passed; point: its index in the data set (−1 if not); level_before,
-    level_after: Q₀ of the two stages; component: |⟨Loss(t_s), ζ⟩|; overlap: |ζᵀψ|; removable: ‖Π_V Loss(t_s)‖
-    (these three for the residuals themselves, whatever the loss).
+    level_after: Q₀ of the two stages; component: |⟨Loss(t_s), ζ⟩|; overlap: |ζᵀψ|; removable: ‖Π_V
+    Loss(t_s)‖; component_after: |⟨Loss, ψ⟩| at the passage (these four for the residuals themselves,
+    whatever the loss).
     """
 
     applies: bool
@@ -190,6 +191,12 @@ class ExitCondition:
     component: float
     overlap: float
     removable: float
+    component_after: float = 0.0
+
+    @property
+    def falls(self) -> bool:
+        """Whether (E.1) holds at the passage, |⟨Loss, ψ⟩| < |⟨Loss, ζ⟩|: iff the level falls."""
+        return self.applies and self.component_after < self.component
 
     @property
     def threshold(self) -> float:
@@ -229,19 +236,20 @@ def exit_of(before: Blocks, then: Blocks, loss: SquareLoss | None = None) -> Exi
     shifts = then.borders - before.borders
     changed = np.flatnonzero(shifts)
     applies = len(changed) == 1 and abs(int(shifts[changed[0]])) == 1
-    point, component, overlap = -1, 0.0, 0.0
+    point, component, overlap, after = -1, 0.0, 0.0, 0.0
     if applies:
         border = int(changed[0])
         right = int(shifts[border]) < 0  # the border moved left: the point passes into the right block
         k = int(min(before.borders[border], then.borders[border]))
         point = int(before.data_order[k])
         free, distance = _free_part(before, border - 1 if right else border, k)
-        free_after, _ = _free_part(then, border if right else border - 1, k)
+        free_after, distance_after = _free_part(then, border if right else border - 1, k)
         component = abs(distance) / np.sqrt(free) if free > 0 else 0.0
+        after = abs(distance_after) / np.sqrt(free_after) if free_after > 0 else 0.0
         overlap = float(np.sqrt(free * free_after))
     removable = float(np.linalg.norm(before.coordinates))
     levels = level_of(before, loss), level_of(then, loss)
-    return ExitCondition(applies, point, *levels, float(component), overlap, removable)
+    return ExitCondition(applies, point, *levels, float(component), overlap, removable, float(after))
 
 
 def _free_part(found: Blocks, block: int, k: int) -> tuple[float, float]:

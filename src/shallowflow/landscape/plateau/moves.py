@@ -9,7 +9,7 @@ One living knot passes one data point, to the left or to the right, and everythi
 5. the last living knot does not pass the last data point: no knot dies;
 6. it lands (i) in the middle of the two data points it comes to lie between; (ii) if its neighbouring knot is
    nearer than the second of them, in the middle of the data point it passed and that knot; (iii) left of all
-   data, at `MARGIN` from the first.
+   data, at `margin_of` the data from the first: 10⁻⁸ for data on [−1, 1], as printed.
 
 Rule 6 (ii) is printed as "a data point and b_k", the knot's own old place; only the neighbouring knot
 b_{k±1} gives a place beyond the data point, and the seven candidates of Fig. 6. A middle that rounds to one
@@ -26,7 +26,21 @@ from shallowflow.arrays import Floats
 
 LEFT, RIGHT = -1, 1
 MARGIN = 1e-8
-"""Distance from the first data point of a knot that passes it to the left [plateau, rule 6 (iii)]."""
+"""Distance from the first data point of a knot that passes it to the left, for data on [−1, 1]."""
+
+
+def margin_of(x: Floats) -> float:
+    """Return that distance for data x (m,), increasing: `MARGIN` of half their range, and a number at least.
+
+    Rule 6 (iii) of [plateau] prints 10⁻⁸ whatever the units of x.
+
+    Examples
+    --------
+    >>> margin_of(np.array([-1.0, 0.5, 1.0])), margin_of(np.array([0.0, 2e-9]))
+    (1e-08, 1e-17)
+    """
+    half = 0.5 * float(x[-1] - x[0])
+    return max(MARGIN * (half if half > 0 else 1.0), 2.0 * float(np.spacing(abs(x[0]))))
 
 
 @dataclass(frozen=True)
@@ -51,19 +65,22 @@ def candidates(knots: Floats, x: Floats) -> list[Candidate]:
     inactive = np.searchsorted(x, knots, side="right")
     living = int(np.sum(inactive < len(x)))
     places, counts, data = knots[:living].tolist(), inactive[:living].tolist(), x.tolist()
-    moves = []
+    moves, first = [], float(x[0]) - margin_of(x)
     for k in range(living):
         for direction in (LEFT, RIGHT):
-            position = landing(k, direction, places, counts, data)
+            position = landing(k, direction, places, counts, data, first)
             if position is not None:
                 moves.append(Candidate(k, direction, position))
     return moves
 
 
-def landing(k: int, direction: int, knots: list[float], inactive: list[int], x: list[float]) -> float | None:
+def landing(
+    k: int, direction: int, knots: list[float], inactive: list[int], x: list[float], first: float
+) -> float | None:
     """Return where knot k lands beyond the next data point in `direction`, or None if the rules forbid it.
 
-    knots: the living ones, sorted; inactive: how many data points are ≤ each of them; x: the data points.
+    knots: the living ones, sorted; inactive: how many data points are ≤ each of them; x: the data points;
+    first: the place left of all of them.
     """
     neighbour = k + direction
     alone = not 0 <= neighbour < len(knots)
@@ -72,8 +89,7 @@ def landing(k: int, direction: int, knots: list[float], inactive: list[int], x: 
         if passed < last:
             return None
         if passed == last and alone:
-            position = x[0] - MARGIN
-            return position if position < x[0] else None
+            return first
     else:
         passed, last = inactive[k], (len(x) if alone else inactive[neighbour]) - 1
         if passed > last or (passed == last and alone):

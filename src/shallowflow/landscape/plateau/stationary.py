@@ -22,13 +22,13 @@ from numpy.typing import ArrayLike
 from shallowflow.arrays import Floats, Ints, frozen, increasing, numbers, same_length, vector
 from shallowflow.data.dataset import Dataset
 from shallowflow.errors import InvalidInputError
-from shallowflow.landscape.geometry.activity import resting_ends
 from shallowflow.landscape.geometry.blocks import (
     Blocks,
     blocks,
     blocks_of,
     check_line,
     check_univariate,
+    seen_from,
     sort_data,
 )
 from shallowflow.landscape.plateau.levels import reduced_rate_matrix
@@ -86,7 +86,8 @@ def stationarity(network: KnotNetwork, dataset: Dataset) -> Stationarity:
     check_univariate(network, dataset)
     busy = network.outer != 0
     knots = network.knots[busy]
-    found = blocks_of(knots, network.outer[busy], sort_data(dataset), resting_ends(knots)[1])
+    data = sort_data(dataset)
+    found = blocks_of(knots, network.outer[busy], data, seen_from(knots, data.inputs))
     above = np.arange(len(found.counts)) > 0
     sums, moments, sizes = _pulls(network.knots, found)
     idle = ~busy & (sizes > 0)
@@ -105,10 +106,37 @@ def _pulls(knots: Floats, found: Blocks) -> tuple[Floats, Floats, Ints]:
     −c times the first and the second are the gradient of ½Σ in (b, c).
     """
     x = found.inputs
-    first = np.searchsorted(x, resting_ends(knots)[1], side="right")
+    first = np.searchsorted(x, seen_from(knots, x), side="right")
     sums = np.append(np.cumsum(found.residuals[::-1])[::-1], 0.0)
     moments = np.append(np.cumsum((found.residuals * (x - x[-1]))[::-1])[::-1], 0.0)
     return sums[first], moments[first] + (x[-1] - knots) * sums[first], len(x) - first
+
+
+def macroscopic_data(network: KnotNetwork, dataset: Dataset) -> Dataset:
+    """Return a smaller data set with the averages of (3.4): at most two points for each block U_l, l ≥ 1.
+
+    One point (μ_l, ȳ_l) where all inputs are equal, else two on the block's regression line, as far from μ_l
+    on either side as both sides have data. Equilibria with this pattern are the same ([plateau] §3.2, after
+    Lemma 3.4).
+
+    Examples
+    --------
+    >>> data = Dataset([[0.0], [1.0], [2.0], [3.0]], [9.0, 1.0, 3.0, 2.0])
+    >>> macroscopic_data(KnotNetwork([0.5], [1.0]), data).targets
+    array([1.5, 2.5])
+    """
+    found = blocks(network, dataset)
+    points = list[tuple[float, float]]()
+    for block in np.flatnonzero(found.counts[1:]) + 1:
+        x = found.inputs[found.borders[block] : found.borders[block + 1]]
+        mean, height = float(found.means[block]), float(found.target_means[block])
+        reach = min(mean - float(x[0]), float(x[-1]) - mean) if found.s_xx[block] > 0 else 0.0
+        for side in (-1.0, 1.0) if reach > 0 else (0.0,):
+            points.append((mean + side * reach, height + side * reach * float(found.slopes[block])))
+    if not points:
+        raise InvalidInputError("network: no data point activates a neuron: there are no averages")
+    table = np.array(points)
+    return Dataset(table[:, :1], table[:, 1], name=f"averages of {dataset.name}" if dataset.name else "")
 
 
 @dataclass(frozen=True, eq=False)

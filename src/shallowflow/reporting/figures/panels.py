@@ -75,7 +75,7 @@ def draw_series(axes: Axes, panel: Panel, tones: Sequence[str]) -> None:
     for series, tone in zip(panel.series, tones, strict=True):
         x, y = visible(series, panel)
         if series.style == "boxes":
-            _draw_boxes(axes, x, y, COLOURS[tone])
+            _draw_boxes(axes, x, y, COLOURS[tone], BOX_SHARE * series.size)
             continue
         _draw_band(axes, series, COLOURS[tone])
         # matplotlib draws nothing for a line through a single point.
@@ -152,7 +152,7 @@ def _draw_band(axes: Axes, series: Series, colour: str) -> None:
     )
 
 
-def _draw_boxes(axes: Axes, x: Floats, y: Floats, colour: str) -> None:
+def _draw_boxes(axes: Axes, x: Floats, y: Floats, colour: str, share: float) -> None:
     """Draw a box plot of the values at every x; its width is a share of the least distance of two x."""
     shown = np.isfinite(x + y)
     places = np.unique(x[shown])
@@ -160,7 +160,7 @@ def _draw_boxes(axes: Axes, x: Floats, y: Floats, colour: str) -> None:
         return
     log = axes.get_xscale() == "log"
     apart = np.diff(np.log(places) if log else places).min(initial=1.0)
-    widths = places * (np.exp(BOX_SHARE * apart) - 1.0) if log else np.full(len(places), BOX_SHARE * apart)
+    widths = places * (np.exp(share * apart) - 1.0) if log else np.full(len(places), share * apart)
     line = {"color": colour, "linewidth": 1.6}
     axes.boxplot(
         [y[shown & (x == place)] for place in places],

@@ -1,0 +1,149 @@
+"""The order of the errors (App. D.2): SGD and the flow in h, the flow and the limit in ε, the limits in η."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+import shallowflow.experiments.two_timescale.training as training
+from shallowflow.arrays import Floats
+from shallowflow.data import PiecewiseConstant
+from shallowflow.dynamics.clock.problem import Record
+from shallowflow.dynamics.population import population_flow
+from shallowflow.dynamics.stochastic import stochastic_descent
+from shallowflow.dynamics.two_timescale import two_timescale_limit
+from shallowflow.experiments.claim import Claim, Interval
+from shallowflow.experiments.experiment import Experiment, Findings, Progress, Values, scales
+from shallowflow.experiments.figure import Figure, Panel, Series
+from shallowflow.experiments.two_timescale.training import PRINTED, PUBLISHED
+from shallowflow.models import StepNetwork
+
+NAMES = {
+    "h": ("SGD and the flow with the same ε", "h", 0.5),
+    "epsilon": ("the flow and the limit with the same η", "ε", 1.0),
+    "sharpness": ("the limits with η and with 0", "η", 1.0),
+}
+"""What is compared, the letter, and the order that the proofs let one expect."""
+SLACK = 0.2
+
+
+def run_orders(parameters: Values, progress: Progress) -> Findings:
+    """Measure how far the positions are apart, at a time before the first jump is reached."""
+    network = training.start_of({**parameters, "sharpness": parameters["width_of_steps"]}, PUBLISHED)
+    found: dict[str, tuple[Floats, Floats]] = {}
+    for done, (name, measure) in enumerate(
+        (("h", _over_step), ("epsilon", _over_epsilon), ("sharpness", _over_sharpness))
+    ):
+        progress(done / 3, NAMES[name][0])
+        values = np.array(parameters[name])
+        found[name] = values, np.array([measure(network, value, parameters) for value in values.tolist()])
+    panels = tuple(_panel(name, *found[name]) for name in found)
+    caption = (
+        "The largest distance of the positions of two systems at a time before any jump is reached, over "
+        "what separates them; dashed: the order expected."
+    )
+    figure = Figure("orders", "How fast the errors vanish", panels, caption, columns=3)
+    return Findings((figure,), tuple(order_claim(name, slope(*found[name])) for name in found))
+
+
+def _far(first: object, second: object) -> float:
+    assert isinstance(first, StepNetwork)
+    assert isinstance(second, StepNetwork)
+    return float(np.abs(first.positions - second.positions).max())
+
+
+def _target() -> PiecewiseConstant:
+    return PRINTED.target
+
+
+def _over_step(network: StepNetwork, step: float, parameters: Values) -> float:
+    """Return the root mean square over seeds of the distance of SGD to the flow."""
+    epsilon, until = parameters["ratio"], parameters["until"]
+    flow = population_flow(network, _target(), until=until / epsilon, epsilon=epsilon, tolerance=1e-9)
+    ends = [
+        stochastic_descent(
+            network,
+            _target(),
+            step=step,
+            steps=round(until / (epsilon * step)),
+            epsilon=epsilon,
+            noise=1.0,
+            seed=seed,
+            record=Record.geometric(2),
+        ).final
+        for seed in range(parameters["seeds"])
+    ]
+    return float(np.sqrt(np.mean([_far(end, flow.final) ** 2 for end in ends])))
+
+
+def _over_epsilon(network: StepNetwork, epsilon: float, parameters: Values) -> float:
+    until = parameters["until"]
+    flow = population_flow(network, _target(), until=until / epsilon, epsilon=epsilon, tolerance=1e-9)
+    limit = two_timescale_limit(network, _target(), until=until, tolerance=1e-9)
+    return _far(flow.final, limit.final)
+
+
+def _over_sharpness(network: StepNetwork, sharpness: float, parameters: Values) -> float:
+    smooth = StepNetwork(network.positions, network.outer, 0.0, sharpness)
+    sharp = StepNetwork(network.positions, network.outer)
+    until = parameters["until"]
+    return _far(
+        two_timescale_limit(smooth, _target(), until=until, tolerance=1e-10).final,
+        two_timescale_limit(sharp, _target(), until=until).final,
+    )
+
+
+def slope(values: Sequence[float] | Floats, errors: Sequence[float] | Floats) -> Interval:
+    """Return the slope of log error over log value, with the interval of a regression line."""
+    from scipy.stats import linregress, t
+
+    found = linregress(np.log(values), np.log(errors))
+    reach = float(found.stderr) * float(t.ppf(0.975, len(values) - 2)) if len(values) > 2 else np.inf
+    return Interval(float(found.slope), float(found.slope) - reach, float(found.slope) + reach)
+
+
+def order_claim(name: str, found: Interval) -> Claim:
+    """Judge an order: what the perturbation argument of App. D.2 lets one expect."""
+    words, letter, order = NAMES[name]
+    return Claim.that(
+        f"The distance of {words} is of order {letter}^{order:g}".removesuffix("^1"),
+        "the errors are small with the parameter (Props 3, 4, App. D.2); no order is named",
+        found,
+        least=order - SLACK,
+        most=order + SLACK,
+        words=f"slope {{}} over {letter}",
+        ours=True,
+    )
+
+
+def _panel(name: str, values: Floats, errors: Floats) -> Panel:
+    words, letter, order = NAMES[name]
+    middle = len(values) // 2
+    guide = errors[middle] * (values / values[middle]) ** order
+    series = (
+        Series(values, errors, "measured", style="points", tone="blue"),
+        Series(values, guide, f"order {order:g}", style="dashed", tone="muted"),
+    )
+    return Panel(series, words, letter, "max |u − u'|", "log", "log")
+
+
+ORDERS = Experiment(
+    "two_timescale/orders",
+    "How fast SGD, the flow and the limits approach each other",
+    "App. D.2, Propositions 3 and 4",
+    scales(
+        {
+            "width": 20,
+            "width_of_steps": 1e-3,
+            "sharpness": (4e-4, 2e-4, 1e-4, 5e-5, 2.5e-5),
+            "epsilon": (1e-5, 3e-6, 1e-6, 3e-7, 1e-7),
+            "ratio": 1e-3,
+            "until": 4e-3,
+        },
+        quick={"h": (1e-3, 3e-4, 1e-4, 3e-5, 1e-5), "seeds": 10},
+        paper={"h": (1e-3, 3e-4, 1e-4, 3e-5, 1e-5, 3e-6), "seeds": 50},
+    ),
+    run_orders,
+    cost={},
+)

@@ -1,0 +1,287 @@
+"""Figure 1 and §4: groups, in closed form. Two steps of the loss, and the rate between 1/n and 1/√n.
+
+Figure 1 has two groups, several n and n = ∞: the loss falls in two steps that sharpen slowly. `rates` has the
+curvature μ: of order 1/n at the start, of order n^−α at the end for groups of n^(2(1 − α)) samples, and of
+order 1/√n after a transition of relative length 1/ln n if there is one group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from shallowflow.arrays import Floats
+from shallowflow.experiments.claim import Claim, Interval
+from shallowflow.experiments.experiment import Experiment, Findings, Progress, Values, scales
+from shallowflow.experiments.figure import Figure, Panel, Series
+from shallowflow.landscape.weak_interaction.group_flow import GroupFlow
+from shallowflow.readings.many_runs import log_slope
+from shallowflow.readings.plateaus import falls
+
+LABELS = (1.0, 2.0)
+TONES = ("sky", "blue", "green", "orange", "pink", "red")
+
+
+def _power(size: float) -> str:
+    """Return n as a power of ten."""
+    return f"n = 10^{np.log10(size):.0f}"
+
+
+def _flow(size: float, alignment: float) -> GroupFlow:
+    return GroupFlow(size, LABELS, [alignment] * 2, [1.0, 1.0])
+
+
+class Steps(NamedTuple):
+    """Of Figure 1's loss at the smallest and the largest n.
+
+    errors: of the transition times, relative; numbers: of steps; window: its length times ln(nm) at the
+    largest n, for ε = ¼ and D = 1; corrected: the leading term of ours.
+    """
+
+    sizes: tuple[float, float]
+    errors: tuple[float, float]
+    numbers: tuple[int, int]
+    window: float
+    corrected: float
+
+
+def run_fig1(parameters: Values, progress: Progress) -> Findings:
+    """Evaluate the closed form for every n, beside its limit."""
+    sizes, alignment = parameters["sizes"], parameters["alignment"]
+    flows = [_flow(size, alignment) for size in sizes]
+    ends = flows[0], flows[-1]
+    limits = flows[-1].limit_transitions
+    errors = [
+        float(np.max(np.abs(flow.transition_times(0.5) / flow.unit - limits) / limits)) for flow in ends
+    ]
+    times = np.linspace(0.0, 1.5, 3000)
+    numbers = [falls(times, flow.loss(times * flow.unit)) for flow in ends]
+    logarithm = np.log(2 * sizes[-1])
+    window, corrected = (
+        float(found[0] * logarithm) for found in (flows[-1].windows(0.25), flows[-1].limit_windows(0.25))
+    )
+    found = Steps((sizes[0], sizes[-1]), (errors[0], errors[1]), (numbers[0], numbers[1]), window, corrected)
+    return Findings(_fig1_figures(sizes, flows, parameters["turned"]), step_claims(found))
+
+
+def step_claims(found: Steps) -> tuple[Claim, ...]:
+    """Theorem 2: where the transitions lie, how many there are, and how long one takes."""
+    small, large = (_power(size) for size in found.sizes)
+    printed = float(np.log((1 - 0.5) / (2 - 0.5) * (2 - 0.75**0.5) / (1 - 0.75**0.5)) / 2)
+    first, last = found.numbers
+    return (
+        Claim.that(
+            "L_∞ is constant by parts, with one transition per group at 1/‖D_j‖ (Theorem 2)",
+            "transitions at 1 and ½ in units of t_n",
+            Interval.exact(found.errors[1] if found.errors[1] < found.errors[0] else np.inf),
+            most=0.05,
+            words=f"largest relative error {{}} at {large}, {found.errors[0]:.2f} at {small}",
+            reason="the convergence is logarithmic in n",
+        ),
+        Claim(
+            "Two phase transitions are visible only in very high dimension",
+            "two steps of the loss curve",
+            f"{last} steps at {large}, {first} at {small}",
+            last == 2 and first == 1,
+            "the window of a transition shrinks like 1/ln n only",
+            fails_if=f"unless there are two steps at {large} and one at {small}",
+        ),
+        Claim.that(
+            "The window of a transition is ln C(ε)/(2‖D‖ ln n) (12)",
+            f"{printed:.3f} for ε = ¼, D = 1, times 1/ln n",
+            Interval.exact(found.window),
+            least=0.95 * printed,
+            most=1.05 * printed,
+            words=f"{{}} at {large}; the corrected (2/D) ln C(ε) is {found.corrected:.3f}",
+            reason="slips in (71), where ψ lost a factor ‖D‖, and in (73), where 1/(c t_n) is 2/(‖D‖ ln n)",
+        ),
+    )
+
+
+def _fig1_figures(sizes: tuple[float, ...], flows: list[GroupFlow], turned: float) -> tuple[Figure, ...]:
+    """Return the paper's panel, and ours: a start that is not aligned, and where the transitions lie."""
+    times = np.linspace(0.0, 1.75, 1200)
+
+    def losses(alignment: float) -> tuple[Series, ...]:
+        curves = [
+            Series(times, flow.loss(times * flow.unit), _power(size), tone=tone)
+            for size, flow, tone in zip(sizes, (_flow(n, alignment) for n in sizes), TONES, strict=False)
+        ]
+        limit = Series(times, flows[-1].limit_loss(times), "n = ∞", style="steps", tone="ink")
+        return (*curves, limit)
+
+    exponents = np.linspace(2.0, 100.0, 50)
+    many = [_flow(10.0**e, float(flows[0].alignments[0])) for e in exponents]
+    halves, starts, ends = (
+        np.array([flow.transition_times(level) / flow.unit for flow in many]) for level in (0.5, 0.75, 0.25)
+    )
+    bands = [
+        Series(exponents, halves[:, j], f"D = {LABELS[j]:g}", tone=tone, band=(starts[:, j], ends[:, j]))
+        for j, tone in ((0, "blue"), (1, "orange"))
+    ]
+    targets = [
+        Series([2.0, 100.0], [1 / label] * 2, "limit" if label == 1 else "", style="dashed", tone="muted")
+        for label in LABELS
+    ]
+    aligned = float(flows[0].alignments[0])
+    title = "transition times, from ¾ to ¼ of D²/2"
+    return (
+        Figure(
+            "fig1",
+            "Two groups: the loss in units of t_n",
+            (Panel(losses(aligned), "", "t / t_n", "L_n(t)"),),
+            f"The closed form for several n, and its limit; g(0) = {aligned:g}.",
+            columns=1,
+        ),
+        Figure(
+            "fig1-more",
+            "Two groups that are not aligned at the start, and where the transitions lie",
+            (
+                Panel(losses(turned), f"g(0) = {turned:g}", "t / t_n", "L_n(t)"),
+                Panel((*bands, *targets), title, "log₁₀ n", "t / t_n"),
+            ),
+            "Left: by the corrected (53) to (55), which differ from the print unless g(0) = 1. Right: "
+            "transitions approach 1/D like 1/ln n.",
+        ),
+    )
+
+
+class Rates(NamedTuple):
+    """The curvature μ of one group by n (k,): at the start, at the end, and the transition between.
+
+    window: from 10 % to 90 % of its end, in units of t_n; slopes: of ln μ at the end over ln n, by α.
+    """
+
+    sizes: Floats
+    first: Floats
+    last: Floats
+    window: Floats
+    slopes: Mapping[float, float]
+
+
+def run_rates(parameters: Values, progress: Progress) -> Findings:
+    """Evaluate the curvature of groups: over time for one of them, at the end for several sizes."""
+    sizes, times = np.array(parameters["sizes"]), np.linspace(0.0, 1.5, 3001)
+    flows = [GroupFlow(size, [1.0], [parameters["alignment"]], [1.0]) for size in sizes]
+    curves = np.array([flow.curvature(flow.unit * times) for flow in flows])
+    late = curves[:, -1:]
+    window = np.array(
+        [
+            np.interp(0.9, c / end, times) - np.interp(0.1, c / end, times)
+            for c, end in zip(curves, late[:, 0], strict=True)
+        ]
+    )
+    progress(0.5, "exponents")
+    by_alpha = {alpha: _ends(alpha, parameters) for alpha in parameters["exponents"]}
+    slopes = {alpha: log_slope(np.array(parameters["grouped"]), found) for alpha, found in by_alpha.items()}
+    found = Rates(sizes, curves[:, 0], late[:, 0], window, slopes)
+    return Findings((_rates_figure(found, times, curves, by_alpha, parameters),), rate_claims(found))
+
+
+def _ends(alpha: float, parameters: Values) -> Floats:
+    """Return μ at the end, for groups of n^(2(1 − α)) samples with random labels, by n."""
+    found = []
+    for size in parameters["grouped"]:
+        groups = max(round(size ** (2 * alpha - 1)), 1)
+        rng = np.random.default_rng(parameters["seed"])
+        labels, norms = rng.uniform(1.0, 2.0, groups), rng.uniform(0.5, 2.0, groups)
+        flow = GroupFlow(float(size), labels, np.full(groups, parameters["alignment"]), norms)
+        found.append(float(flow.curvature(parameters["late"] * flow.unit)))
+    return np.array(found)
+
+
+def rate_claims(found: Rates) -> tuple[Claim, ...]:
+    """Orders of μ at the start, at the end, for several groups, and of the transition's length."""
+    off = max(abs(slope + alpha) for alpha, slope in found.slopes.items())
+    listed = ", ".join(f"{slope:.3f} (α = {alpha:g})" for alpha, slope in found.slopes.items())
+    large = found.sizes >= np.median(found.sizes)
+    return (
+        Claim.that(
+            "At the start the rate is of order 1/n",
+            "of the order 1/n (Lemma 4, abstract)",
+            Interval.exact(log_slope(found.sizes, found.first)),
+            least=-1.02,
+            most=-0.98,
+            words="power of n {}",
+        ),
+        Claim.that(
+            "With a single group it ends at the order 1/√n",
+            "asymptotic speed of order 1/√n (Prop. 2)",
+            Interval.exact(log_slope(found.sizes, found.last)),
+            least=-0.52,
+            most=-0.48,
+            words="power of n {}",
+        ),
+        Claim.that(
+            "It evolves from the one to the other in a relative time of order 1/ln n",
+            "of order 1/log(n) (abstract)",
+            Interval.exact(log_slope(np.log(found.sizes[large]), found.window[large])),
+            least=-1.1,
+            most=-0.9,
+            words=f"length ∝ (ln n)^{{}} over the larger n; {found.window[0]:.2f} t_n at "
+            f"{_power(found.sizes[0])}, {found.window[-1]:.3f} at {_power(found.sizes[-1])}",
+        ),
+        Claim.that(
+            "With groups of n^(2(1 − α)) samples it ends at the order n^−α, for any α from ½ to 1",
+            "K₁/n^α ≤ μ ≤ K₂/n^α (Prop. 2)",
+            Interval.exact(off),
+            most=0.05,
+            words=f"powers {listed}; the largest is off by {{}}",
+        ),
+    )
+
+
+def _rates_figure(
+    found: Rates, times: Floats, curves: Floats, by_alpha: Mapping[float, Floats], parameters: Values
+) -> Figure:
+    course = tuple(
+        Series(times, np.sqrt(size) * curve, _power(size), tone=tone)
+        for size, curve, tone in zip(found.sizes, curves, TONES, strict=False)
+    )
+    sizes = np.array(parameters["grouped"], dtype=np.float64)
+    ends = []
+    for (alpha, values), tone in zip(by_alpha.items(), TONES, strict=False):
+        label = f"α = {alpha:g}: power {found.slopes[alpha]:.2f}".replace("-", "−")
+        ends.append(Series(sizes, values, label, style="points", tone=tone))
+        ends.append(Series(sizes, values[0] * (sizes / sizes[0]) ** -alpha, style="dashed", tone=tone))
+    return Figure(
+        "rates",
+        "The rate of convergence: from 1/n to 1/√n",
+        (
+            Panel(course, "one group", "t / t_n", "√n μ(t)", marks=((1.0, "1/D"),)),
+            Panel(tuple(ends), "groups of n^(2(1 − α)) samples", "n", "μ at the end", "log", "log"),
+        ),
+        f"Closed form, g(0) = {parameters['alignment']:g}. Left: √n μ tends to a step, n μ(0) is the same "
+        "for all n (from about 2 t_n on, what is not aligned yet rules the loss, and √n μ falls to 2). Right: at "
+        f"{parameters['late']:g} t_n; dashed: n^−α.",
+    )
+
+
+FIG1 = Experiment(
+    "weak_interaction/fig1",
+    "Group initialisation: two phase transitions",
+    "Figure 1, §4.2, Theorem 2",
+    scales({"sizes": (1e2, 1e4, 1e8, 1e20, 1e100), "alignment": 1.0, "turned": 0.5}),
+    run_fig1,
+    cost={"quick": 0.6, "paper": 0.6},
+)
+RATES = Experiment(
+    "weak_interaction/rates",
+    "The rate of convergence goes from 1/n to 1/√n",
+    "§4, Lemma 4, Proposition 2, abstract",
+    scales(
+        {
+            "sizes": (1e2, 1e4, 1e8, 1e16, 1e30, 1e60),
+            "alignment": 0.8,
+            "exponents": (0.5, 0.6, 0.75, 0.9, 1.0),
+            "late": 8.0,
+            "seed": 0,
+        },
+        quick={"grouped": (256, 1024, 4096, 16384)},
+        paper={"grouped": (256, 1024, 4096, 16384, 65536, 262144)},
+    ),
+    run_rates,
+    cost={"quick": 0.3, "paper": 1},
+)

@@ -1,0 +1,1 @@
+"""Neurons that move alone, pulled by forces that do not change."""

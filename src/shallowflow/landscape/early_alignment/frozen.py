@@ -1,0 +1,319 @@
+"""Neurons under frozen forces: when a plateau ends, and where each neuron of a small network turns to.
+
+While a set of neurons contributes next to nothing, the residual does not feel them, and each moves alone,
+pulled by g_k = −∂L/∂h_k: the flow of [early_alignment] (31), in closed form from one data hyperplane to the
+next (`kernels.frozen`). `exit_time` adds up what they will have grown to: the time at which a plateau ends,
+without a time step, at any scale. `destinations` lets every neuron run to its end: an extremal vector, or
+death.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from shallowflow.arrays import Bools, Floats, FrozenArrays, Ints, probability
+from shallowflow.data.dataset import Dataset
+from shallowflow.landscape.early_alignment.extremal import ExtremalVector, extremal_vector
+from shallowflow.landscape.early_alignment.pulls import is_extremal, pull
+from shallowflow.landscape.geometry.activity import Resting, Signs, activity, check_relu_problem
+from shallowflow.models.loss import Loss, SquareLoss
+from shallowflow.models.networks import LogScaledNetwork, ReLUNetwork
+
+Small = ReLUNetwork | LogScaledNetwork
+State = tuple[Floats, Floats, Floats, Signs]
+"""Directions (m, d), outer weights, log-scales (m,), signs (m, n)."""
+SCAN = 0.5
+"""Between two looks at the loss the fastest neuron grows by e to this power at most …"""
+LEAP = 0.25
+"""… or by this share of what it takes, in the exponent, until the neurons together matter."""
+BISECTIONS = 50
+MOST_LOOKS = 4000
+WALLS_PER_POINT = 20
+"""A neuron is given up after this many walls per data point."""
+
+
+class FrozenFlow:
+    """Neurons of a network, moved by `advance` under forces (n,) that stay until they are set anew.
+
+    which: the neurons that move (m,); the others are left out. A network with output factor s moves s times
+    as fast.
+    """
+
+    def __init__(
+        self,
+        network: Small,
+        dataset: Dataset,
+        forces: Floats,
+        *,
+        which: Bools | None = None,
+        resting: Resting | None = None,
+    ) -> None:
+        chosen = np.ones(network.width, np.bool_) if which is None else which
+        self.network, self.which = network, chosen
+        self._inputs = dataset.inputs
+        self._scale = network.scale if isinstance(network, ReLUNetwork) else 1.0
+        logs = network.log_scales if isinstance(network, LogScaledNetwork) else np.zeros(network.width)
+        signs = activity(network, dataset.inputs, resting=resting)[chosen]
+        # A zero input pulls at nobody, and no neuron rests on it.
+        signs[:, ~dataset.inputs.any(axis=1)] = -1
+        self._parts: State = (
+            network.inner[chosen].copy(),
+            network.outer[chosen].copy(),
+            logs[chosen].copy(),
+            signs,
+        )
+        self.walls, self.time = 0, 0.0
+        self.forces = forces
+        self.pulls = np.zeros_like(self._parts[0])
+
+    def advance(self, duration: float) -> Floats:
+        """Move for a time (inf: every neuron to its end); return when each has arrived, ends as in the
+        kernel."""
+        from shallowflow.kernels.frozen.neuron import Fates, Forces, Neurons, follow
+
+        count = len(self._parts[1])
+        fates = Fates(
+            np.zeros_like(self._parts[0]),
+            np.zeros(count, np.int64),
+            np.zeros(count),
+            np.full(count, np.inf),
+            np.zeros(count, np.int64),
+        )
+        most = WALLS_PER_POINT * (len(self._inputs) + 10)
+        total = float(np.abs(self.forces) @ np.linalg.norm(self._inputs, axis=1))
+        forces = Forces(np.ascontiguousarray(self._inputs), self.forces.copy(), self.network.slope, total)
+        follow(Neurons(*self._parts), forces, float(duration) * self._scale, most, fates)
+        self.walls += int(fates.walls.sum())
+        self.time += duration
+        self.pulls, self.ends = fates.pulls, fates.ends
+        return fates.arrivals / self._scale
+
+    def state(self) -> State:
+        """Return a copy of where the neurons are, for `restore`."""
+        inner, outer, logs, signs = self._parts
+        return inner.copy(), outer.copy(), logs.copy(), signs.copy()
+
+    def restore(self, state: State, time: float) -> None:
+        """Go back to a state."""
+        self._parts = state
+        self._parts = self.state()
+        self.time = time
+
+    @property
+    def rates(self) -> Floats:
+        """‖D_j‖ times the output factor, (m,): the growth rate of an aligned neuron."""
+        return self._scale * np.asarray(np.linalg.norm(self.pulls, axis=1))
+
+    def outputs(self) -> Floats:
+        """Return what these neurons add to the outputs on the data, (n,)."""
+        inner, outer, logs, signs = self._parts
+        z = inner @ self._inputs.T
+        z = np.where(signs > 0, np.maximum(z, 0.0), np.where(signs < 0, np.minimum(z, 0.0), 0.0))
+        gates = np.where(signs > 0, 1.0, self.network.slope)
+        with np.errstate(over="ignore"):
+            weights = self._scale * np.exp(2.0 * logs) * outer
+        found: Floats = np.nan_to_num(weights, posinf=1e300, neginf=-1e300) @ (gates * z)
+        return found
+
+    def moved(self) -> Small:
+        """Return the network with these neurons where they are now."""
+        inner, outer, logs, _ = self._parts
+        parts = {name: values.copy() for name, values in self.network.parameters.items()}
+        factor = 1.0 if isinstance(self.network, LogScaledNetwork) else np.exp(logs)
+        parts["inner"][self.which] = inner * np.reshape(factor, (-1, 1)) if np.ndim(factor) else inner
+        parts["outer"][self.which] = outer * factor
+        if isinstance(self.network, LogScaledNetwork):
+            parts["log_scales"][self.which] = logs
+        return self.network.moved(parts)
+
+    @property
+    def directions(self) -> Floats:
+        """The neurons, each up to a positive factor, (m, d)."""
+        return self._parts[0]
+
+    @property
+    def outer(self) -> Floats:
+        """Their outer weights, each up to the same factor, (m,)."""
+        return np.asarray(self._parts[1])
+
+
+@dataclass(frozen=True)
+class Exit:
+    """When the loss will have fallen by the share `fall`, counted from now; inf: it does not get there.
+
+    loss: then; lowest: the least loss on the way where it does not get there; rate: of the fastest neuron,
+    ‖D‖; walls: data points met on the way; frozen: whether the forces were frozen (else the awake neurons ran
+    on).
+    """
+
+    time: float
+    fall: float
+    loss: float
+    lowest: float
+    rate: float
+    walls: int
+    frozen: bool = True
+
+    @property
+    def reached(self) -> bool:
+        """Whether the loss gets there."""
+        return bool(np.isfinite(self.time))
+
+
+def exit_time(
+    network: Small,
+    dataset: Dataset,
+    *,
+    fall: float = 0.01,
+    loss: Loss | None = None,
+    dormant: Bools | None = None,
+    resting: Resting | None = None,
+) -> Exit:
+    """Return when a plateau ends: the neurons of `dormant` (m,) (default: all) move under the forces of now.
+
+    The loss at a later time is that of h + (what they add then) − (what they add now). No time step: the
+    neurons are moved in closed form, the time is found by bisection. On a first plateau (all neurons small)
+    the time of 1 % is right to some 0.2 %; for larger falls, and where other neurons still move, see
+    `next_exit`.
+
+    Examples
+    --------
+    >>> import shallowflow as sf
+    >>> start = sf.initialize.balanced(200, 2, init_scale=1e-5, seed=0)
+    >>> round(exit_time(start, sf.data.GENERATORS["three_points"]()).time, 4)  # the flow: 12.9894
+    12.9844
+    """
+    check_relu_problem(network, dataset, log_scaled=True)
+    share, square = probability(fall, "fall"), SquareLoss() if loss is None else loss
+    square.check(dataset.targets)
+    now = network.predict(dataset.inputs)
+    flow = FrozenFlow(network, dataset, -square.slopes(now, dataset.targets), which=dormant, resting=resting)
+    others = now - flow.outputs()
+    start = square.value(now, dataset.targets)
+    goal = (1.0 - share) * start
+
+    def value() -> float:
+        return square.value(others + flow.outputs(), dataset.targets)
+
+    lowest, before = start, (flow.state(), 0.0)
+    flow.advance(0.0)
+    for _ in range(MOST_LOOKS):
+        rate = float(np.max(flow.rates, initial=0.0))
+        if rate == 0.0:
+            break
+        before = flow.state(), flow.time
+        flow.advance(_stride(flow, square, others, dataset, share * start) / rate)
+        found = value()
+        if found <= goal:
+            time = _bisected(flow, value, goal, before, flow.time)
+            return Exit(time, share, value(), goal, float(np.max(flow.rates)), flow.walls)
+        if not found <= 2.0 * start:
+            break
+        lowest = min(lowest, found)
+    return Exit(np.inf, share, lowest, lowest, float(np.max(flow.rates, initial=0.0)), flow.walls)
+
+
+def _stride(flow: FrozenFlow, loss: Loss, others: Floats, dataset: Dataset, needed: float) -> float:
+    """Return by how much the exponent of the fastest neuron may grow until the next look."""
+    added = flow.outputs()
+    slopes = np.abs(loss.slopes(others + added, dataset.targets))
+    gained = float(slopes @ np.abs(added))
+    if gained <= 0.0:
+        # Too small for a number: by its logarithm.
+        return max(SCAN, LEAP * max(-float(np.max(flow.state()[2], initial=-np.inf)), 0.0))
+    return max(SCAN, LEAP * np.log(needed / gained)) if gained < needed else SCAN
+
+
+def _bisected(
+    flow: FrozenFlow, value: Callable[[], float], goal: float, before: tuple[State, float], after: float
+) -> float:
+    """Return the time between two states of a flow at which the loss passes its goal; leave the flow
+    there."""
+    state, low = before
+    start, high, walls = low, after, flow.walls
+    for _ in range(BISECTIONS):
+        middle = 0.5 * (low + high)
+        if not low < middle < high:
+            break
+        flow.restore(state, start)
+        flow.advance(middle - start)
+        if value() <= goal:
+            high = middle
+        else:
+            low = middle
+    flow.restore(state, start)
+    flow.advance(high - start)
+    flow.walls = walls
+    return high
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Destinations(FrozenArrays):
+    """Where the neurons of a small network turn to while the forces stay.
+
+    vectors: the extremal vectors that are reached, the most visited first; of: (m,) which of them neuron j
+    reaches, −1 if none; arrivals: (m,) when the cosine of its angle to it stays above 0.99, inf if it never
+    does; dead: (m,) neurons on which no force acts in the end; walls: (m,) how many data points each meets.
+    """
+
+    vectors: tuple[ExtremalVector, ...]
+    of: Ints
+    arrivals: Floats
+    dead: Bools
+
+    @property
+    def visits(self) -> Ints:
+        """How many neurons reach each of the vectors."""
+        return np.array([np.sum(self.of == i) for i in range(len(self.vectors))], dtype=np.int64)
+
+    def __repr__(self) -> str:
+        return (
+            f"Destinations({len(self.of)} neurons: {np.sum(self.dead)} die, the others reach "
+            f"{len(self.vectors)} extremal vectors, {self.visits.tolist()})"
+        )
+
+
+def destinations(network: Small, dataset: Dataset, *, loss: Loss | None = None) -> Destinations:
+    """Return which extremal vector each neuron reaches under the forces at the network's outputs, and when.
+
+    For a small network these are the forces at zero, and this is where early alignment leads
+    ([early_alignment] Thm 1). No cone is listed: each neuron is followed, so that hundreds of points in tens
+    of dimensions are no trouble.
+
+    Examples
+    --------
+    >>> import shallowflow as sf
+    >>> start = sf.initialize.balanced(200, 2, init_scale=1e-5, seed=0)
+    >>> destinations(start, sf.data.GENERATORS["three_points"]())
+    Destinations(200 neurons: 128 die, the others reach 1 extremal vectors, [72])
+    """
+    check_relu_problem(network, dataset, log_scaled=True)
+    square = SquareLoss() if loss is None else loss
+    found = pull(dataset, square, network.slope)
+    forces = -square.slopes(network.predict(dataset.inputs), dataset.targets)
+    found = type(found)(found.inputs, forces, found.slope)
+    flow = FrozenFlow(network, dataset, forces)
+    arrivals = flow.advance(np.inf)
+    dead = ~flow.pulls.any(axis=1) | (flow.rates <= 1e-14 * found.scale)
+    reached: dict[bytes, list[int]] = {}
+    ends: dict[bytes, ExtremalVector] = {}
+    for j in np.flatnonzero(~dead).tolist():
+        sign = np.sign(flow.outer[j]) or np.sign(flow.pulls[j] @ flow.directions[j])
+        # One that shrinks for ever is opposed to its pull, and points to a minimum.
+        fading = sign * float(flow.pulls[j] @ flow.directions[j]) < 0
+        pattern = found.pattern(flow.directions[j] if fading else sign * flow.pulls[j])
+        if not is_extremal(found, pattern, found.minimal(pattern)[0]):
+            continue
+        key = pattern.tobytes()
+        if key not in ends:
+            ends[key] = extremal_vector(found, pattern, found.minimal(pattern)[0])
+        reached.setdefault(key, []).append(j)
+    order = sorted(reached, key=lambda key: -len(reached[key]))
+    of = np.full(network.width, -1, dtype=np.int64)
+    for number, key in enumerate(order):
+        of[reached[key]] = number
+    arrivals[of < 0] = np.inf
+    return Destinations(tuple(ends[key] for key in order), of, arrivals, dead)

@@ -1,0 +1,106 @@
+"""Where a small network stands on its way to the least-squares line: the quantities of Lemmas 4 to 7.
+
+[early_alignment] §4.1, with θ⁰ the start, D* = (1/n)Σ y_k x_k and β* the least-squares estimator:
+
+    𝓘: neurons with a_i⁰ > 0 that some data point activates at the start; 𝓝: those with a_i⁰ < 0; the rest
+    never moves.
+
+In phase 3 all of 𝓘 is active on all points and acts as β = Σ_𝓘 a_i w_i. Where nothing else moves,
+
+    dβ/dt = M (1/n) Xᵀ(y − Xβ),   M = Σ_𝓘 (a_i² I + w_i w_iᵀ),
+
+so that L − L(β*) falls like exp(−2ρt), ρ the least eigenvalue of M XᵀX/n: the local PL rate of Lemma 21.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from shallowflow.data.dataset import Dataset
+from shallowflow.errors import InvalidInputError
+from shallowflow.landscape.early_alignment.spurious import least_squares
+from shallowflow.landscape.geometry.activity import activity, check_relu_problem
+from shallowflow.models.networks import ReLUNetwork
+
+
+@dataclass(frozen=True)
+class PhaseState:
+    """A network beside its start; ∞, −∞ or 0 where a set of neurons is empty.
+
+    aligned: the least ⟨D*, w_i/a_i⟩/‖D*‖ over 𝓘 (Lemma 4.1); growth: the largest a_i/a_i⁰ over 𝓘; shrinkage:
+    the largest a_i/a_i⁰ over 𝓝 (Lemmas 4.2, 5.4, 6); moved: the largest change of a parameter of the rest
+    (Lemma 4.3); spread: 1 − the least cosine between two neurons of 𝓘 and their sum, weighted by a_i (Lemma
+    5.3); correlation: the least ⟨w_i/a_i, x_k⟩ over 𝓘 and all points (Lemmas 5.2, 6); size: Σ_𝓘 a_i² (Lemma
+    5.1); distance: ‖β* − Σ_𝓘 a_i w_i‖/‖β*‖ (Lemmas 6, 7).
+    """
+
+    aligned: float
+    growth: float
+    shrinkage: float
+    moved: float
+    spread: float
+    correlation: float
+    size: float
+    distance: float
+
+
+def phase_state(network: ReLUNetwork, start: ReLUNetwork, dataset: Dataset) -> PhaseState:
+    """Return how far a network has come from its start, in the quantities of Lemmas 4 to 7.
+
+    Examples
+    --------
+    >>> data = Dataset([[-0.5, 1.0], [0.5, 1.0]], [1.0, 1.0])
+    >>> start = ReLUNetwork([[0.0, 0.1], [0.1, 0.0]], [0.1, -0.1])
+    >>> state = phase_state(ReLUNetwork([[0.0, 1.0], [0.05, 0.0]], [1.0, -0.05]), start, data)
+    >>> round(state.distance, 6), round(state.shrinkage, 6)
+    (0.0, 0.5)
+    """
+    check_relu_problem(network, dataset)
+    check_relu_problem(start, dataset)
+    if network.width != start.width:
+        raise InvalidInputError(f"start: must have width {network.width}, got {start.width}")
+    seen = np.any(activity(start, dataset.inputs) > 0, axis=1)
+    positive, negative = seen & (start.outer > 0), seen & (start.outer < 0)
+    rest = ~(positive | negative)
+    pull = dataset.targets @ dataset.inputs / dataset.size
+    inner, outer = network.inner[positive], network.outer[positive]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        units = inner / outer[:, None]
+    lengths = np.linalg.norm(inner, axis=1)
+    total = outer @ inner
+    cosines = inner @ total / np.maximum(lengths * np.linalg.norm(total), np.finfo(float).tiny)
+    line = least_squares(dataset).coefficients
+    moves = (np.abs(network.inner - start.inner)[rest], np.abs(network.outer - start.outer)[rest])
+    return PhaseState(
+        aligned=float(np.min(units @ pull, initial=np.inf)) / float(np.linalg.norm(pull)),
+        growth=float(np.max(outer / start.outer[positive], initial=-np.inf)),
+        shrinkage=float(np.max(network.outer[negative] / start.outer[negative], initial=-np.inf)),
+        moved=max(float(np.max(one, initial=0.0)) for one in moves),
+        spread=1.0 - float(np.min(cosines, initial=1.0)),
+        correlation=float(np.min(units @ dataset.inputs.T, initial=np.inf)),
+        size=network.scale * float(outer @ outer),
+        distance=float(np.linalg.norm(line - network.scale * total) / np.linalg.norm(line)),
+    )
+
+
+def local_rate(network: ReLUNetwork, dataset: Dataset) -> float:
+    """Return 2ρ, the rate at which L (½·mean) falls to the line's loss near it; see the module.
+
+    Counted are the neurons that are active on all data points.
+
+    Examples
+    --------
+    >>> data = Dataset([[1.0, 0.0], [0.0, 1.0]], [2.0, 2.0])
+    >>> local_rate(ReLUNetwork([[1.0, 1.0]], [1.0]), data)  # M = I + 1 1ᵀ, XᵀX/n = I/2
+    1.0
+    """
+    check_relu_problem(network, dataset)
+    whole = np.all(activity(network, dataset.inputs) > 0, axis=1)
+    inner, outer = network.inner[whole], network.outer[whole]
+    metric = network.scale * (float(outer @ outer) * np.eye(dataset.dimension) + inner.T @ inner)
+    # M^½ (XᵀX/n) M^½ has the eigenvalues of M XᵀX/n: those of the squares of singular values of X M^½.
+    root = np.linalg.cholesky(metric) if whole.any() else np.zeros_like(metric)
+    sizes = np.linalg.svd(dataset.inputs @ root, compute_uv=False)
+    return 2.0 * float(sizes[-1]) ** 2 / dataset.size if dataset.size >= dataset.dimension else 0.0

@@ -1,0 +1,113 @@
+"""Chapters of a loss curve: where it stands, where it falls, from times and losses alone.
+
+On the intervals between records q = −Δ ln L/Δt is the mean speed, v = ln q. A **top** is a local maximum of v
+that stands out by ln 10 from the valley on each side that has a higher top behind it. Its **fast spell** is
+the intervals around it with at least a tenth of its speed, if ln L falls by 0.1 in it. The rest is slow. Mean
+speeds see a jump between two records too, so that thinning a record changes borders, not names. Losses that
+rise (stochastic descent) are replaced by their running minimum; records closer than 10⁻⁴ of the run and 10⁻³
+in ln L are skipped, because speeds between them are rounding.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from shallowflow.arrays import Bools, Floats
+
+TENTH = float(np.log(10.0))
+FALL = 0.1
+"""ln L falls by this in a fast spell at least …"""
+SLOW_FALL = 0.05
+"""… and by this in the second half of a slow last spell that decays."""
+CLOSE = 1e-4
+"""Records are skipped that follow within this share of the run …"""
+CLOSE_LOSS = 1e-3
+"""… and within this in ln L."""
+LOWEST = 1e-14
+"""Losses below this share of the first are rounding."""
+
+
+class Spell(NamedTuple):
+    """A stretch of time, first to last; fast: whether the loss falls fast in it."""
+
+    start: float
+    end: float
+    fast: bool
+
+
+def spells(times: Floats, losses: Floats) -> list[Spell]:
+    """Return fast and slow spells in turn; they cover the run without gaps.
+
+    Examples
+    --------
+    >>> t = np.linspace(0.0, 10.0, 201)
+    >>> [(round(one.start, 1), one.fast) for one in spells(t, 1.0 - 0.9 / (1.0 + np.exp(-20.0 * (t - 5.0))))]
+    [(0.0, False), (4.8, True), (5.3, False)]
+    """
+    moments, logs = _thinned(times, losses)
+    if len(moments) < 2:
+        return [Spell(float(times[0]), float(times[-1]), False)]
+    duration = float(moments[-1] - moments[0])
+    speeds = np.maximum(-np.diff(logs) / np.diff(moments), 1e-9 / duration)
+    fast = _fast(np.log(speeds), logs)
+    edges = np.flatnonzero(np.diff(np.concatenate([[-1], fast.astype(int), [-1]])))
+    found = [Spell(float(moments[a]), float(moments[b]), bool(fast[a])) for a, b in pairwise(edges.tolist())]
+    # What was dropped at the end belongs to the last spell.
+    found[-1] = found[-1]._replace(end=float(times[-1]))
+    return found
+
+
+def _thinned(times: Floats, losses: Floats) -> tuple[Floats, Floats]:
+    """Return the times that count, and the logarithm of the running minimum of the loss there."""
+    lowest = np.minimum.accumulate(losses)
+    floor = LOWEST * lowest[0] if lowest[0] > 0 else 1.0
+    logs = np.log(np.maximum(lowest, floor))
+    usable = np.flatnonzero(lowest > floor)
+    if not usable.size:
+        return times[:1], logs[:1]
+    duration = float(times[usable[-1]] - times[0])
+    kept = [0]
+    for i in usable[1:].tolist():
+        apart = times[i] - times[kept[-1]]
+        if apart > 0 and (apart >= CLOSE * duration or logs[kept[-1]] - logs[i] >= CLOSE_LOSS):
+            kept.append(i)
+    last = int(usable[-1])
+    if kept[-1] != last and times[last] > times[kept[-1]]:
+        kept.append(last)
+    return times[kept], logs[kept]
+
+
+def _fast(v: Floats, logs: Floats) -> Bools:
+    """Return which intervals lie in a fast spell."""
+    fast = np.zeros(len(v), np.bool_)
+    for top in _tops(v):
+        low = high = top
+        while low > 0 and v[low - 1] >= v[top] - TENTH:
+            low -= 1
+        while high + 1 < len(v) and v[high + 1] >= v[top] - TENTH:
+            high += 1
+        if logs[low] - logs[high + 1] >= FALL:
+            fast[low : high + 1] = True
+    return fast
+
+
+def _tops(v: Floats) -> list[int]:
+    """Return the local maxima that stand out, the first one of equal neighbours."""
+    found = []
+    for i in range(len(v)):
+        if (i and v[i - 1] >= v[i]) or (i + 1 < len(v) and v[i + 1] > v[i]):
+            continue
+        sides = (v[:i][::-1], v[i + 1 :])
+        if all(_stands_out(v[i], side) for side in sides):
+            found.append(i)
+    return found
+
+
+def _stands_out(top: float, side: Floats) -> bool:
+    """Whether a top is ln 10 above the valley between it and the next higher one on a side, if there is
+    one."""
+    higher = np.flatnonzero(side > top)
+    return not higher.size or bool(top - side[: higher[0]].min(initial=top) >= TENTH)

@@ -1,0 +1,165 @@
+"""Pictures of readings: the chapters of a run with the floors beneath its loss, and the anatomy of one
+state."""
+
+from __future__ import annotations
+
+from os import PathLike
+from typing import TYPE_CHECKING
+
+import numpy as np
+from matplotlib.figure import Figure as Canvas
+
+from shallowflow.arrays import Floats
+from shallowflow.experiments.figure import Figure, Panel, Series
+from shallowflow.files import as_path
+from shallowflow.readings.diagnosis import Diagnosis
+from shallowflow.reporting.figures.renderer import draw, write_figure
+
+if TYPE_CHECKING:
+    from shallowflow.readings.story import Story
+
+BANDS = {
+    "alignment": "sky",
+    "jump": "orange",
+    "plateau": "muted",
+    "descent": "orange",
+    "decay": "green",
+    "waiting": "pink",
+    "stuck": "red",
+}
+SHORT = 0.03
+"""Chapters shorter than this share of a run are seen on a logarithmic axis only."""
+PARTS = {
+    "outer": "outer layer\nnot solved",
+    "turning": "awake ones\nmust turn",
+    "dormant": "dormant ones\nmust grow",
+    "pattern": "pattern\nmust change",
+}
+
+
+def plot_reading(reading: Story | Diagnosis, path: str | PathLike[str] | None = None) -> Canvas | None:
+    """Return a story or a diagnosis as a matplotlib figure, or write it to a .png or .svg file."""
+    if path is None:
+        return draw(reading.figure())
+    write_figure(reading.figure(), as_path(path))
+    return None
+
+
+def story_figure(told: Story) -> Figure:
+    """Return the loss of a run with its chapters as bands and its floors, and its neurons over time."""
+    scale, first = _axis(told)
+    panels = [_loss_panel(told, scale, first)]
+    if len(told.moments):
+        times = np.maximum(told.moments, first) if scale == "log" else told.moments
+        counts = (
+            Series(times, told.awake, "awake", tone="blue"),
+            Series(times, told.effective_width, "acting as", style="dashed", tone="orange"),
+            Series(times, told.dormant, "dormant", tone="green"),
+            Series(times, told.dead, "dead", tone="muted"),
+        )
+        panels.append(Panel(counts, title="Neurons", x_label="time", x_scale=scale, y_label="number"))
+    names = ", ".join(chapter.name for chapter in told.chapters)
+    return Figure("story", f"A run in chapters: {names}", tuple(panels))
+
+
+def _axis(told: Story) -> tuple[str, float]:
+    """Return the scale of the time axis, and where it begins."""
+    start, end = told.chapters[0].start, told.chapters[-1].end
+    lengths = [chapter.end - chapter.start for chapter in told.chapters]
+    later = told.times[told.times > 0]
+    if start > 0 or not later.size or min(lengths) >= SHORT * (end - start):
+        return "linear", start
+    borders = [chapter.end for chapter in told.chapters if chapter.end > 0]
+    return "log", max(float(later[0]), 0.02 * min(borders))
+
+
+def _loss_panel(told: Story, scale: str, first: float) -> Panel:
+    positive = told.losses[np.isfinite(told.losses) & (told.losses > 0)]
+    levels = np.concatenate([told.floor_awake, told.floor_every, positive])
+    levels = levels[np.isfinite(levels) & (levels > 0.1 * positive.min(initial=np.inf))]
+    low, high = 0.7 * float(levels.min(initial=1.0)), 1.4 * float(positive.max(initial=1.0))
+    bands = [
+        Series(
+            [max(chapter.start, first), max(chapter.end, first)],
+            [np.nan, np.nan],
+            tone=BANDS[chapter.name],
+            band=([low, low], [high, high]),
+        )
+        for chapter in told.chapters
+        if chapter.end > first
+    ]
+    curves = [Series(told.times, told.losses, "loss", tone="blue")]
+    for values, label in ((told.floor_awake, "floor of the awake"), (told.floor_every, "floor of all")):
+        if np.isfinite(values).any():
+            tone = "orange" if label.endswith("awake") else "ink"
+            curves.append(Series(np.maximum(told.moments, first), values, label, style="dashed", tone=tone))
+    middle = [(_middle(max(c.start, first), c.end, scale), c.name) for c in told.chapters if c.end > first]
+    limits = (first, told.chapters[-1].end)
+    return Panel(
+        (*bands, *curves),
+        x_label="time",
+        y_label="loss",
+        x_scale=scale,
+        y_scale="log",
+        x_limits=limits,
+        y_limits=(low, high),
+        headings=_apart(middle, limits, scale),
+    )
+
+
+def _middle(start: float, end: float, scale: str) -> float:
+    return float(np.sqrt(start * end)) if scale == "log" else 0.5 * (start + end)
+
+
+def _apart(
+    headings: list[tuple[float, str]], limits: tuple[float, float], scale: str
+) -> tuple[tuple[float, str], ...]:
+    """Return the headings that have room beside each other."""
+    place = np.log if scale == "log" else np.asarray
+    low, high = (float(place(limit)) for limit in limits)
+    kept: list[tuple[float, str]] = []
+    for x, text in headings:
+        room = (float(place(x)) - float(place(kept[-1][0]))) / (high - low) if kept else 1.0
+        if room > 0.011 * (len(text) + len(kept[-1][1]) if kept else 0):
+            kept.append((x, text))
+    return tuple(kept)
+
+
+def diagnosis_figure(found: Diagnosis) -> Figure:
+    """Return the parts of a loss as columns, and the neurons by the size of what they add."""
+    panels = []
+    if found.anatomy is not None:
+        shares = found.anatomy.shares
+        columns = tuple(
+            Series([i - 0.4, i + 0.4], [shares[name]] * 2, tone=tone, band=([0.0, 0.0], [shares[name]] * 2))
+            for i, (name, tone) in enumerate(zip(PARTS, ("blue", "orange", "green", "red"), strict=True))
+        )
+        ticks = tuple((float(i), words) for i, words in enumerate(PARTS.values()))
+        panels.append(
+            Panel(
+                columns,
+                title=f"What the loss {found.loss:.3g} is made of",
+                y_label="share",
+                y_limits=(0.0, 1.05),
+                x_ticks=ticks,
+            )
+        )
+    counted = found.census
+    order = np.argsort(-counted.sizes, kind="stable")
+    rank = np.empty(len(order))
+    rank[order] = np.arange(1, len(order) + 1)
+    kinds = (("awake", counted.awake, "blue"), ("dormant", counted.dormant, "green"))
+    clouds = tuple(
+        Series(rank[which], _shown(counted.sizes[which]), word, style="points", tone=tone)
+        for word, which, tone in kinds
+        if which.any()
+    )
+    dead = int(counted.dead.sum())
+    title = f"Neurons by output{f' ({dead} more are dead)' if dead else ''}"
+    panels.append(Panel(clouds, title=title, x_label="rank", y_label="rms output", y_scale="log"))
+    return Figure("diagnosis", f"Diagnosis: {found.cure}", tuple(panels))
+
+
+def _shown(sizes: Floats) -> Floats:
+    """Return sizes for a logarithmic axis: zeros have no place on it."""
+    return np.where(sizes > 0, sizes, np.nan)

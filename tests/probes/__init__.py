@@ -1,0 +1,1 @@
+"""Tests of the PyTorch front; they need torch (`make test-torch`)."""

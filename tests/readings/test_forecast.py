@@ -1,0 +1,85 @@
+"""The forecast of a frozen kernel: against the eigendecomposition, plain descent, and the pattern floor."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import shallowflow as sf
+from shallowflow.landscape import floors
+from shallowflow.landscape.geometry.census import neurons_of
+from shallowflow.readings.forecast import Tangent, forecast, sharpness
+
+SQUARE = sf.SquareLoss()
+G = sf.data.GENERATORS
+BALL = G["sphere"](30, 3, seed=1)
+CASES: dict[str, tuple[sf.ReLUNetwork | sf.KnotNetwork | sf.LogScaledNetwork, sf.Dataset]] = {
+    "relu": (sf.initialize.gaussian(20, 3, init_scale=1.0, seed=0), BALL),
+    "leaky, scaled": (
+        sf.ReLUNetwork(
+            np.random.default_rng(1).standard_normal((9, 3)),
+            np.random.default_rng(2).standard_normal(9),
+            slope=0.2,
+            scale=0.3,
+        ),
+        BALL,
+    ),
+    "knots": (sf.initialize.he_knots(12, seed=0), G["curve"]("sin_pi", size=25)),
+    "log-scaled": (sf.initialize.log_scaled(8, 3, log_scale=-2.0, seed=3), BALL),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_products_are_those_of_the_tangent_kernel(case: str) -> None:
+    network, data = CASES[case]
+    product = Tangent(network, neurons_of(network, data))
+    found = np.array([product(unit) for unit in np.eye(data.size)])
+    kernel = network.tangent_kernel(data.inputs)
+    np.testing.assert_allclose(found, kernel, atol=1e-13 * np.abs(kernel).max())
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("step", [None, 1e-3])
+def test_the_recursion_is_the_eigendecomposition(case: str, step: float | None) -> None:
+    network, data = CASES[case]
+    found = forecast(network, neurons_of(network, data), data, SQUARE, step)
+    rates, vectors = np.linalg.eigh(network.tangent_kernel(data.inputs) / data.size)
+    parts = (vectors.T @ (network(data.inputs) - data.targets)) ** 2 / (2 * data.size)
+    for time in (0.0, 0.1, 1.0, 30.0):
+        factors = np.exp(-2 * rates * time) if step is None else (1 - step * rates) ** (2 * time / step)
+        assert found(time) == pytest.approx(float(parts @ factors), rel=1e-6)
+
+
+def test_the_forecast_ends_at_the_pattern_floor() -> None:
+    network = sf.initialize.gaussian(4, 3, init_scale=1.0, seed=0)
+    found = forecast(network, neurons_of(network, BALL), BALL, SQUARE)
+    assert found(1e9) == pytest.approx(floors(network, BALL).pattern.level, rel=1e-6)
+
+
+def test_descent_follows_it_until_it_has_fallen_a_little() -> None:
+    network, data = CASES["relu"]
+    step = 0.01
+    found = forecast(network, neurons_of(network, data), data, SQUARE, step)
+    steps = int(found.time_of(0.1) / step)
+    run = sf.gradient_descent(network, data, step=step, steps=steps)
+    assert run.losses[-1] == pytest.approx(0.9 * run.losses[0], rel=0.05)
+    assert found.reach > found.time_of(0.1) > found.time_of(0.01)
+    assert found.time_of(0.9) == found.reach  # no time is given beyond 20 %
+
+
+def test_what_cannot_fall_never_does() -> None:
+    network, data = sf.ReLUNetwork([[-1.0, -1.0]], [1.0]), sf.Dataset([[1.0, 1.0], [2.0, 1.0]], [1.0, 2.0])
+    found = forecast(network, neurons_of(network, data), data, SQUARE)
+    assert found.time_of(0.01) == np.inf
+    fitted = sf.Dataset(data.inputs, np.zeros(2))
+    assert forecast(network, neurons_of(network, fitted), fitted, SQUARE).reach == np.inf
+
+
+@pytest.mark.parametrize("loss", [SQUARE, sf.LogisticLoss()])
+def test_the_sharpness_is_the_largest_eigenvalue(loss: sf.SquareLoss | sf.LogisticLoss) -> None:
+    network = CASES["relu"][0]
+    data = sf.Dataset(BALL.inputs, np.where(BALL.targets > 0, 1.0, -1.0))
+    root = np.sqrt(loss.curvatures(network(data.inputs), data.targets))
+    matrix = root[:, None] * network.tangent_kernel(data.inputs) * root
+    found = sharpness(network, neurons_of(network, data), data, loss)
+    assert found == pytest.approx(float(np.linalg.eigvalsh(matrix)[-1]), rel=1e-7)
