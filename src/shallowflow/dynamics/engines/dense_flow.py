@@ -215,7 +215,7 @@ class DenseFlow:
         """Return the present network."""
         return self.at(self._theta)
 
-    def at(self, theta: Floats) -> KnotNetwork:
+    def at(self, theta: Floats) -> Trained:
         """Return the network of a state θ."""
         return unflatten(self._template, theta)
 
