@@ -256,11 +256,11 @@ LIMITS = Experiment(
     "§5, App. B.2",
     scales(
         {"size": 40, "init_scale": 1e-3, "until": 2_000.0},
-        quick={"samples": 36, "width": 300},
+        quick={"samples": 30, "width": 300},
         paper={"samples": 100, "width": 2_000, "until": 4_000.0},
     ),
     run_limits,
-    cost={"quick": 33},
+    cost={"quick": 28},
 )
 CRITICAL_SCALE = Experiment(
     "early_alignment/critical_scale",
