@@ -1,4 +1,5 @@
-"""Plain gradient flow for `ReLUNetwork` and `KnotNetwork`: DOP853 between located events, for any data.
+"""Plain gradient flow of kinks: DOP853 between located events, for a `KnotNetwork` and every loss. With the
+outer layer at its optimum it is the two-timescale limit of a `ReLUNetwork`, too (`limit_flow`).
 
 Between events the gates are frozen and the flow is smooth; every accepted step is searched for gate changes
 at the nodes of its interpolant, the first change is located by Brent's method, and the integration starts
@@ -212,7 +213,15 @@ class DenseFlow:
 
     def network(self) -> Trained:
         """Return the present network."""
-        return unflatten(self._template, self._theta)
+        return self.at(self._theta)
+
+    def at(self, theta: Floats) -> Trained:
+        """Return the network of a state θ."""
+        return unflatten(self._template, theta)
+
+    def kept(self, theta: Floats) -> Floats:
+        """Return θ as it is kept in the path."""
+        return theta
 
     def path(self, times: Floats, rows: Rows) -> Polynomials[Trained]:
         """Return the polynomials of these steps."""
@@ -221,7 +230,7 @@ class DenseFlow:
     def velocity(self, _: float, theta: Floats) -> Floats:
         """Return −rates·∇L with the present gates."""
         self._evaluations += 1
-        network = unflatten(self._template, theta)
+        network = self.at(theta)
         covector = self.gates.covector(network)
         gradient = network.pullback(self.gates.inputs, covector, self.gates.values(covector))
         flat: Floats = np.concatenate([gradient[name].ravel() for name in network.PARAMETERS])
@@ -257,13 +266,13 @@ class DenseFlow:
         found = self._first_change(dense, start, end)
         if found is not None:
             end, neuron = found
-        network = self.gates.onto_faces(unflatten(self._template, np.asarray(dense(end))))
+        network = self.gates.onto_faces(self.at(np.asarray(dense(end))))
         before = self.gates.signs[neuron].copy()
         if found is not None:
             network, changes = self.gates.settle(network, neuron)
         self._idle = self._idle + 1 if end - start <= 1e-14 * max(end, 1e-300) else 0
         self._segments, self._events = self._segments + 1, self._events + len(changes)
-        values = np.array([dense(t) for t in start + (end - start) * lobatto_nodes(NODES)])
+        values = np.array([self.kept(dense(t)) for t in start + (end - start) * lobatto_nodes(NODES)])
         values[0], values[-1] = self._theta, flatten(network)
         self._time, self._theta = end, values[-1]
         passed = end > start
@@ -290,7 +299,7 @@ class DenseFlow:
         """Return (time, neuron) of the first gate change in (start, end], or None."""
 
         def margins(t: float) -> Floats:
-            return self.gates.margins(unflatten(self._template, np.asarray(dense(t))))
+            return self.gates.margins(self.at(np.asarray(dense(t))))
 
         before = start
         for t in (start + (end - start) * lobatto_nodes(NODES))[1:]:
