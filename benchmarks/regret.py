@@ -274,6 +274,8 @@ def flows() -> Iterator[tuple[str, str, Run]]:
 def lines() -> Iterator[tuple[str, str, Run]]:
     """Yield descents and Adam of knots and steps, and stochastic descent of steps."""
     for n, m, steps in product((10, 100, 1000), (5, 100), (1_000, 10_000)):
+        if n * m * steps > 10**8:  # "dense" would take minutes
+            continue
         data, knots = sf.data.GENERATORS["curve"]("sin_pi", n), sf.initialize.he_knots(m, seed=0)
         windows = sf.initialize.uniform_positions(m, sharpness=0.5 / m, seed=1)
         shifted = sf.Dataset(0.5 + 0.5 * data.inputs, data.targets)

@@ -62,7 +62,7 @@ class WallPath(RestLog[ReLUNetwork]):
         normals, samples, _ = arrange(self.root * self.inputs, np.zeros(len(self.inputs)))
         inside = np.ascontiguousarray(normals @ self.basis)
         aligned = inside.shape[0] == inside.shape[1] and bool(
-            np.abs(inside - np.eye(len(inside))).max() < 1e-12
+            np.abs(inside - np.eye(len(inside))).max(initial=0.0) < 1e-12
         )
         if aligned:
             inside = np.eye(len(inside))

@@ -218,7 +218,7 @@ class WallEvents:
 
     def read(self, log: Log, start: float, length: float, neurons: Neurons) -> WallLog:
         """Return the changes of a step in the order of time."""
-        order = np.argsort(log.shares[: log.count[0]], kind="stable")
+        order = np.argsort(log.shares[: log.used[0]], kind="stable")
         chosen = [part[order] for part in (log.neurons, log.walls, log.before, log.after, log.kinds)]
         signs = neurons.signs[chosen[0]]
         active = (signs[:, self._sample_walls] * self._sides > 0).any(axis=1) | (signs == 0).any(axis=1)

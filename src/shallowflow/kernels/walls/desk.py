@@ -25,7 +25,7 @@ class Neurons(NamedTuple):
 
 
 class Log(NamedTuple):
-    """Changes of signs in a step: neurons, walls, before, after, kinds, shares, kinks (E,); count (1,)."""
+    """Changes of signs in a step: neurons, walls, before, after, kinds, shares, kinks (E,); used (1,)."""
 
     neurons: Ints
     walls: Ints
@@ -34,7 +34,7 @@ class Log(NamedTuple):
     kinds: Ints
     shares: Floats
     kinks: Floats
-    count: Ints
+    used: Ints
 
 
 class Desk(NamedTuple):
@@ -68,14 +68,14 @@ def new_neurons(inner: Floats, outer: Floats, walls: int) -> Neurons:
 
 def new_log(size: int) -> Log:
     """Return an empty log with room for `size` changes."""
-    lists = [np.zeros(size, np.int64) for _ in range(5)]
-    return Log(*lists, np.zeros(size), np.zeros(size), np.zeros(1, np.int64))
+    one, two, three, four, five = (np.zeros(size, np.int64) for _ in range(5))
+    return Log(one, two, three, four, five, np.zeros(size), np.zeros(size), np.zeros(1, np.int64))
 
 
 def new_desk(terms: int, shares: int, problem: Problem) -> Desk:
     """Return a desk for steps of `terms` nodes and at most `shares` shares."""
     walls, rank = problem.normals.shape
-    series = [np.zeros(ORDER + 1) for _ in range(3)]
+    outer, norms, passing = (np.zeros(ORDER + 1) for _ in range(3))
     return Desk(
         np.zeros(rank),
         np.zeros(walls, np.int8),
@@ -83,7 +83,9 @@ def new_desk(terms: int, shares: int, problem: Problem) -> Desk:
         np.zeros((terms, rank)),
         np.zeros((terms, rank)),
         np.zeros((ORDER + 1, rank)),
-        *series,
+        outer,
+        norms,
+        passing,
         np.zeros((shares, rank)),
         np.zeros(terms),
         np.zeros(terms),

@@ -53,8 +53,8 @@ class Meeting(NamedTuple):
 def new_meeting(walls: int, rank: int) -> Meeting:
     """Return an empty meeting."""
     many = max(walls, 1)
-    lists = [np.zeros(many, np.int64) for _ in range(5)]
-    return Meeting(lists[0], lists[1], np.zeros(many), *lists[2:], np.zeros(rank), new_box(walls, rank))
+    one, two, three, four, five = (np.zeros(many, np.int64) for _ in range(5))
+    return Meeting(one, two, np.zeros(many), three, four, five, np.zeros(rank), new_box(walls, rank))
 
 
 @njit(cache=True, **INTERNAL)

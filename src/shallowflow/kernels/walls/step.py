@@ -153,7 +153,7 @@ def attempt(
         set_field(trial.pulls, field, problem)
         if most < 0 and sweep > 0:
             rest = limits[1] * _largest(field)
-        log.count[0] = 0
+        log.used[0] = 0
         sums.active[:] = 0.0
         sums.everyone[:] = 0.0
         for j in range(both[0].outer.size):
@@ -268,6 +268,8 @@ class WallStepper:
         if not np.isfinite(self.trial.pulls).all():
             return 0.0
         self._fresh = False
+        if self._slow and len(self.pulls) <= MOST_STIFF:
+            self._renew()
         for _ in range(MOST_ATTEMPTS):
             if not step > SHORTEST * remaining:
                 return 0.0
@@ -301,8 +303,6 @@ class WallStepper:
             return 0.4 * step
         if status != FINE:
             return 0.5 * step
-        if trial.results[0] > SLOW_SWEEPS:
-            self._slow = True
         # Kinks before the first node are not seen at the shares between the nodes.
         shares, impacts = self._impacts(step)
         unseen = float(impacts[shares < trial.nodes[0]].sum())
@@ -333,7 +333,7 @@ class WallStepper:
 
     def _impacts(self, step: float) -> tuple[Floats, Floats]:
         """Return shares and sizes of what the events' kinks leave to the polynomials."""
-        count, problem = int(self.log.count[0]), self.problem
+        count, problem = int(self.log.used[0]), self.problem
         shares = self.log.shares[:count]
         kinks = self.log.kinks[:count] * self._gains[self.log.walls[:count]]
         return shares, MISSED * step**2 * kinks * shares * (1.0 - shares) * problem.scale
@@ -343,7 +343,8 @@ class WallStepper:
         """How much a kink of a w z' on each wall changes ‖D‖, (W,)."""
         samples, problem = self.problem.samples, self.problem
         squares = problem.weight * problem.scale * samples.lengths**2
-        return np.bincount(samples.walls, squares, len(problem.normals))
+        found: Floats = np.bincount(samples.walls, squares, len(problem.normals)).astype(np.float64)
+        return found
 
     def _accepted(self, step: float, remaining: float) -> float:
         """Go to the end of the step, and choose the next length."""
@@ -355,7 +356,9 @@ class WallStepper:
         if self._impacts(step)[1].sum() > 0.1 * self._error * self.tolerance:
             order = 1.0 / 3.0
         growth = min(4.0, 0.85 * max(self._error, 1e-12) ** -order)
-        if self.trial.results[0] > SLOW_SWEEPS:
+        # Slow sweeps ask for a new tangent kernel; where that does not help, for a shorter step.
+        self._slow = bool(self.trial.results[0] > SLOW_SWEEPS)
+        if self._slow and (self._fresh or len(self.pulls) > MOST_STIFF):
             growth = min(growth, 1.0)
         if step < self._length * (1.0 - 1e-9) and step == remaining:
             self._length = max(self._length, step * growth)

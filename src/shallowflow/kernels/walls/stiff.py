@@ -48,7 +48,10 @@ class Response:
         terms, size = len(integral), len(self.values)
         systems = np.eye(terms) + step * self.values[:, None, None] * integral
         return Newton(
-            np.ascontiguousarray(self.vectors), self.roots, np.linalg.inv(systems), np.zeros((2, terms, size))
+            np.ascontiguousarray(self.vectors),
+            self.roots,
+            np.asarray(np.linalg.inv(systems), np.float64),
+            np.zeros((2, terms, size)),
         )
 
 

@@ -140,13 +140,13 @@ def _note(neuron: int, share: float, outer: float, many: int, two: int, desk: De
         w = meeting.walls[k]
         if meeting.signs[k] == desk.signs[w]:
             continue
-        place = log.count[0]
+        place = log.used[0]
         if place < log.neurons.size:
             log.neurons[place], log.walls[place] = neuron, w
             log.before[place], log.after[place] = desk.signs[w], meeting.signs[k]
             log.kinds[place], log.shares[place] = two, share
             log.kinks[place] = abs(outer * desk.z[k]) if desk.signs[w] != 0 else 0.0
-        log.count[0] += 1
+        log.used[0] += 1
         desk.signs[w] = meeting.signs[k]
         changed += 1
     return changed
@@ -284,10 +284,14 @@ def trace(
         events += 1
         if events > MOST_EVENTS:
             return CROWDED
-        if log.count[0] > log.neurons.size:
+        if log.used[0] > log.neurons.size:
             return FULL
     if start < end:
         return CROWDED
+    # The last share, if rounding kept it behind the last stretch, or there was none.
+    for row in range(reached, shares.size):
+        for i in range(rank):
+            desk.products[row, i] = outer * desk.w[i]
     _add(added, shares.size, desk, sums, problem)
     for w in range(walls):
         then.signs[neuron, w] = desk.signs[w]
