@@ -4,7 +4,8 @@ Gradient descent on x ~ N(0, 1)/√d, w ~ N(0, 1), a = ±1/√m, step 1/m, from 
 set-up and per step of every engine that fits, measured warm, and from them the total of runs of 10³, 10⁵ and
 10⁶ steps (those of under a minute). Peers: the same loop in NumPy, a plain triple loop in Numba, PyTorch if
 installed. `python -m benchmarks.regret fit` prints the constants of `dynamics.choice` for this machine,
-`again` takes the measurements of the last time.
+`again` takes the measurements of the last time, `third` measures every third point of the grid. `others`:
+whole calls of the other verbs, "auto" beside every engine that fits.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from itertools import product
+from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +27,7 @@ from numba import njit
 from scipy.optimize import nnls
 
 import shallowflow as sf
-from shallowflow.dynamics.choice import ENGINES, IN_SPAN, Choice, chosen_engine
+from shallowflow.dynamics.choice import ENGINES, IN_SPAN, TERMS, Choice, Sizes, chosen_engine, names_of
 from shallowflow.dynamics.clock.problem import Task
 from shallowflow.dynamics.engines.sweeps import SpannedDescent
 
@@ -165,13 +167,13 @@ def torch_loop(task: Task) -> Callable[[int], None]:
     return advance
 
 
-def table(keep: Path | None = None) -> list[dict[str, Any]]:
-    """Return the measurements of all points, engines and peers."""
+def table(keep: Path | None = None, every: int = 1) -> list[dict[str, Any]]:
+    """Return the measurements of every so many points, of all engines and peers."""
     rows = []
-    for n, d, m, logistic in grid():
+    for n, d, m, logistic in islice(grid(), 0, None, every):
         task = problem(n, d, m, logistic)
         found = {row.name: measured(row.engine(), task) for row in descents(task)}
-        if n < d:
+        if n <= d:
             inside = descents(replace(task, in_span=True))
             spanned = {
                 row: partial(SpannedDescent, engine=row.engine()) for row in inside if row.name in IN_SPAN
@@ -232,11 +234,14 @@ def descent(rows: list[dict[str, Any]]) -> None:
 
 def fit(rows: list[dict[str, Any]]) -> None:
     """Print constants: non-negative least squares of relative errors."""
-    from shallowflow.dynamics.choice import TERMS
-
     for name, (terms, _, _) in TERMS.items():
-        known = [row for row in rows if name in row["own"]]
-        points = [(terms(r["n"], r["d"], r["m"], r["log"]), r["own"][name][1] * 1e9) for r in known]
+        points = [
+            (terms(Sizes(r["n"], min(r["n"], r["d"]) if triangle else r["d"], r["m"], r["log"], triangle)),
+             r["own"][where + name][1] * 1e9)
+            for triangle, where in ((False, ""), (True, "span+"))
+            for r in rows
+            if where + name in r["own"]
+        ]  # fmt: skip
         if not points:
             continue
         matrix = np.array([np.array(t) / cost for t, cost in points])
@@ -247,10 +252,88 @@ def fit(rows: list[dict[str, Any]]) -> None:
               f"predicted/measured {spread[0]:.2f}–{spread[1]:.2f}")  # fmt: skip
 
 
+Run = Callable[..., object]
+STIFF = {"auto": None, "stiff": True, "explicit": False}
+END = sf.Record.geometric(2, networks=False)
+
+
+def flows() -> Iterator[tuple[str, str, Run]]:
+    """Yield (verb, problem, run) of gradient flows in the plane and of knots."""
+    for n, m, scale in product((3, 10, 40), (10, 50), (1.0, 0.01)):
+        rng = np.random.default_rng([n, m])
+        data = sf.Dataset(rng.standard_normal((n, 2)), rng.standard_normal(n))
+        start = sf.initialize.gaussian(m, 2, init_scale=scale, seed=1)
+        run = partial(sf.gradient_flow, start, data, until=5.0, record=END)
+        yield "gradient_flow", f"plane, n {n}, m {m}, start {scale:g}", run
+    for n, m in product((10, 100), (5, 20)):
+        data, knots = sf.data.GENERATORS["curve"]("sin_pi", n), sf.initialize.he_knots(m, seed=0)
+        run = partial(sf.gradient_flow, knots, data, until=5.0, record=END)
+        yield "gradient_flow", f"knots, n {n}, m {m}", run
+
+
+def lines() -> Iterator[tuple[str, str, Run]]:
+    """Yield descents and Adam of knots and steps, and stochastic descent of steps."""
+    for n, m, steps in product((10, 100, 1000), (5, 100), (1_000, 10_000)):
+        if n * m * steps > 10**8:  # "dense" would take minutes
+            continue
+        data, knots = sf.data.GENERATORS["curve"]("sin_pi", n), sf.initialize.he_knots(m, seed=0)
+        windows = sf.initialize.uniform_positions(m, sharpness=0.5 / m, seed=1)
+        shifted = sf.Dataset(0.5 + 0.5 * data.inputs, data.targets)
+        words = f"n {n}, m {m}, {steps:,} steps"
+        for name, net, points in (("knots", knots, data), ("steps", windows, shifted)):
+            run = partial(sf.gradient_descent, net, points, step=1e-4, steps=steps, record=END)
+            yield "gradient_descent", f"{name}, {words}", run
+        run = partial(sf.adam, knots, data, steps=steps, record=END)
+        yield "adam", words, run
+    target = sf.PiecewiseConstant([0.3, 0.7], [0.0, 1.0, 0.5])
+    for m, share in product((5, 20, 60, 120, 300), (0.08, 1.0)):
+        net = sf.initialize.uniform_positions(m, sharpness=share / m, seed=1)
+        run = partial(sf.stochastic_descent, net, target, step=1e-3, steps=20_000, record=END)
+        yield "stochastic_descent", f"m {m}, η {share:g}/m", run
+
+
+def limits() -> Iterator[tuple[str, str, Run]]:
+    """Yield flows against a target; instead of an engine they take `stiff`."""
+    target = sf.PiecewiseConstant([0.3, 0.7], [0.0, 1.0, 0.5])
+    for m, eta in ((8, 0.02), (20, 0.004)):
+        net = sf.initialize.uniform_positions(m, sharpness=eta, seed=1)
+        for epsilon in (1.0, 0.1, 0.01):
+            run = partial(sf.population_flow, net, target, until=1.0, epsilon=epsilon, record=END)
+            words = f"m {m}, η {eta:g}, ε {epsilon:g}"
+            yield "population_flow", words, run
+        run = partial(sf.two_timescale_limit, net, target, until=0.5, record=END)
+        yield "two_timescale_limit", f"m {m}, η {eta:g}", run
+
+
+def others() -> None:
+    """Print "auto" over the best engine, whole calls, for the other verbs."""
+    regrets = dict[str, list[float]]()
+    for verb, words, run in (*flows(), *lines(), *limits()):
+        seconds = dict[str, float]()
+        options: dict[str, dict[str, Any]] = {name: {"engine": name} for name in names_of(verb)}
+        if len(options) == 1:
+            options = {name: {"stiff": value} for name, value in STIFF.items()}
+        for name, option in options.items():
+            with suppress(sf.InvalidInputError):
+                run(**option)  # compiled or loaded before anything is timed
+                seconds[name] = min(cpu(partial(run, **option)) for _ in range(REPEATS))
+        auto = seconds.pop("auto")
+        best = min(seconds, key=lambda name: seconds[name])
+        regret = 1.0 if auto - seconds[best] < CLOSE else auto / seconds[best]
+        regrets.setdefault(verb, []).append(regret)
+        listed = "  ".join(f"{name} {1e3 * value:.1f}" for name, value in seconds.items())
+        print(f"{verb:20s} {words:32s} auto {1e3 * auto:8.1f} ms  {regret:5.2f}  | {listed}", flush=True)
+    for name, values in regrets.items():
+        print(f"{name}: {len(values)} problems, regret at worst {max(values):.2f}")
+
+
 def main() -> None:
     kept = Path("regret.json")
     asked = sys.argv[1:] if sys.argv[0].endswith("regret.py") else []
-    rows = json.loads(kept.read_text()) if "again" in asked and kept.exists() else table(kept)
+    if "others" in asked:
+        return others()
+    every = 3 if "third" in asked else 1
+    rows = json.loads(kept.read_text()) if "again" in asked and kept.exists() else table(kept, every)
     if "fit" in asked:
         fit(rows)
     descent(rows)

@@ -31,7 +31,7 @@ def promise(certificate: Certificate, text: str) -> Promise:
 @pytest.fixture(scope="module")
 def aligning() -> sf.Trajectory:
     """A start so small that τ comes after the time t₂ of the proof of Thm 3."""
-    return sf.gradient_flow(SMALL, DATA, until=50.0, engine="dense")
+    return sf.gradient_flow(SMALL, DATA, until=50.0, engine="walls")
 
 
 def test_lemma_1_holds_along_a_flow_and_up_to_the_step_along_a_descent() -> None:

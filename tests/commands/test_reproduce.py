@@ -259,6 +259,7 @@ def test_real_experiments_side_by_side_are_those_of_one_process(tmp_path: Path) 
         shown = read_all(ours)
         together, _ = process.communicate(timeout=60)
     assert b"of 2 runs done" in shown
+    assert b"report: figure plateau-fig" in shown
     assert [one["name"] for one in told(together)] == ["plateau/fig3", "plateau/fig6"]
     assert told(together) == told(alone.stdout)
     one, two = (tmp_path / name / "figures" for name in ("report", "two"))

@@ -24,7 +24,6 @@ from tests.contract.cases import (
     LEAKY,
     LEAKY_PLANE,
     ORTHONORMAL,
-    RELU,
     SQUARE,
     STEWART,
 )
@@ -46,7 +45,7 @@ def trajectories() -> dict[str, sf.Trajectory]:
         "snapshots_sparse": sf.gradient_descent(
             JUMPS, GRID, step=0.1, steps=50, epsilon=0.1, record=every(10, networks=False)
         ),
-        "polynomials": sf.gradient_flow(RELU, BALL, until=1.0, engine="dense"),
+        "polynomials": sf.gradient_flow(KNOTS, CURVE, until=0.5, engine="dense"),
         "polynomials_knots": sf.gradient_flow(KNOTS, CURVE, until=0.5, engine="stages"),
         "groups": sf.gradient_flow(LEAKY_PLANE, STEWART, until=2.0, epsilon=2.0, engine="cones"),
         "replayed": sf.gradient_flow(tiny, ORTHONORMAL, until=2500.0),

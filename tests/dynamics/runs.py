@@ -63,7 +63,7 @@ DESCENTS: dict[str, Run] = {
 """Runs of fixed steps."""
 
 FLOWS: dict[str, Run] = {
-    "flow, dense": partial(sf.gradient_flow, NEURONS, PLANE, until=20.0, engine="dense"),
+    "flow, walls": partial(sf.gradient_flow, NEURONS, PLANE, until=20.0, engine="walls"),
     "flow, dense knots": partial(sf.gradient_flow, KNOTS, CURVE, until=20.0, engine="dense"),
     "flow, cones": partial(sf.gradient_flow, NEURONS, PLANE, until=20.0, epsilon=0.5, engine="cones"),
     "flow, stages": partial(sf.gradient_flow, KNOTS, CURVE, until=20.0, speed=2.0, engine="stages"),

@@ -123,7 +123,7 @@ def sliding_problem() -> tuple[sf.ReLUNetwork, sf.Dataset]:
     return sf.ReLUNetwork([[0.1, 0.5]], [1.0]), sf.Dataset(np.eye(2), [-1.0, 1.0])
 
 
-@pytest.mark.parametrize(("engine", "kind"), [("dense", "off"), ("cones", "slide")])
+@pytest.mark.parametrize(("engine", "kind"), [("walls", "off"), ("cones", "slide")])
 def test_a_pushed_neuron_leaves_the_point_for_ever(engine: str, kind: str) -> None:
     """It stays at u = 0, where it arrived: beyond it, or on it."""
     network, dataset = sliding_problem()

@@ -58,13 +58,14 @@ def test_a_generator_is_copied_so_that_the_run_can_be_made_again(engine: str) ->
 
 def test_many_neurons_take_the_hats_and_batches_the_plain_loop() -> None:
     """In long runs; in short ones it matters what is compiled already."""
-    wide = sf.initialize.uniform_positions(200, sharpness=1e-3, seed=0)
+    few, wide = (sf.initialize.uniform_positions(m, sharpness=1e-3, seed=0) for m in (20, 200))
+    overlapping = sf.initialize.uniform_positions(5, sharpness=0.2, seed=0)
     taken = list[object]()
-    for network, batch in ((START, 1), (wide, 1), (START, 5)):
+    for network, batch in ((few, 1), (wide, 1), (overlapping, 1), (few, 5)):
         sampling = Sampling(1e-4, 1e-4, 0.0, batch, np.random.SeedSequence(0))
         task = SampledTask(network, TARGET, None, sampling, 10**10)
         taken.append(chosen_engine("stochastic_descent", "auto", task).func)
-    assert taken == [PlateauSteps, HatSteps, PlainSteps]
+    assert taken == [PlateauSteps, HatSteps, PlainSteps, PlainSteps]
 
 
 def test_two_dimensions_and_knots_are_trained_with_a_slow_inner_layer() -> None:

@@ -165,12 +165,30 @@ def test_a_weight_of_two_is_worth_two_rows(table: Floats, n_knots: int, search: 
     np.testing.assert_array_equal(weighted.loss_history_, plain.loss_history_)
 
 
-def test_a_weight_of_two_is_worth_two_rows_for_the_number_of_knots_too() -> None:
-    x, y = noisy("kinks", "20% noise", 0)
-    weights = 1.0 + np.arange(400) % 2
-    rows = np.repeat(np.arange(400), weights.astype(int))
-    weighted = ANLSRegressor("auto").fit(column(x), y, sample_weight=weights)
-    assert weighted.pieces_ == ANLSRegressor("auto").fit(column(x[rows]), y[rows]).pieces_
+@pytest.mark.parametrize("options", [{}, {"selection": "cv"}, {"loss": "bisquare"}, {"loss": "squared"}])
+@pytest.mark.parametrize("noise", ["20% noise", "outliers"])
+def test_a_weight_is_worth_so_many_rows_for_the_number_of_knots_too(
+    options: dict[str, Any], noise: str
+) -> None:
+    x, y = noisy("kinks", noise, 0)
+    x, y = x[:90], y[:90]
+    weights = 1.0 + np.arange(90) % 3
+    rows = np.repeat(np.arange(90), weights.astype(int))
+    weighted = ANLSRegressor(**options).fit(x, y, sample_weight=weights)
+    repeated = ANLSRegressor(**options).fit(x[rows], y[rows])
+    assert weighted.pieces_ == repeated.pieces_
+    assert [row.criterion for row in weighted.path_] == [row.criterion for row in repeated.path_]
+
+
+def test_a_weight_of_three_is_worth_three_rows() -> None:
+    """Where K differed in 28 of 30 when n was the number of equal weights."""
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        x = np.sort(rng.uniform(0, 1, 50))
+        y = np.interp(x, [0, 0.25, 0.5, 0.8, 1], [0, 1, 0, 1, 0.4]) + 0.2 * rng.normal(size=50)
+        model = ANLSRegressor(loss="squared", certify=False)
+        weighted = model.fit(x, y, sample_weight=np.full(50, 3.0)).n_knots_
+        assert weighted == model.fit(np.repeat(x, 3), np.repeat(y, 3)).n_knots_
 
 
 def test_any_scale_will_do() -> None:
@@ -317,7 +335,7 @@ def test_auto_predicts_as_well_as_the_best_number_of_knots(setting: str) -> None
                 ANLSRegressor(k).fit(column(x), y) for k in (0, 1, 2, 3, 4, 6, 8, 10, 12, 16, 24, 40, 60)
             )
             oracle = min(prediction_error(model, truth, setting) for model in fixed)
-            auto = ANLSRegressor("auto").fit(column(x), y)
+            auto = ANLSRegressor("auto", selection="cv").fit(column(x), y)
             ratios.append(prediction_error(auto, truth, setting) / oracle)
     assert np.mean(ratios) <= 1.1
     assert np.median(ratios) <= 1.05
@@ -337,10 +355,8 @@ def test_auto_does_not_overfit_against_a_cross_validated_grid(setting: str) -> N
             found.append(next(errors) / next(errors))
     assert np.mean(ratios["cv"]) <= 1.05
     assert max(ratios["cv"]) <= 1.1
-    if setting == "outliers":
-        assert np.mean(ratios["bic"]) > 1.2  # as documented: BIC takes outliers for features
-    else:
-        assert np.mean(ratios["bic"]) <= 1.1
+    # As documented: with little noise the criterion gives smooth curves fewer knots than cv.
+    assert np.mean(ratios["bic"]) <= (1.35 if setting == "1% noise" else 1.05)
 
 
 @pytest.mark.parametrize(
@@ -355,6 +371,13 @@ def test_auto_does_not_overfit_against_a_cross_validated_grid(setting: str) -> N
         ({"search": "best"}, "search: must be one of relocation, anls; got 'best'"),
         ({"left": "right"}, "left: must be one of line, zero; got 'right'"),
         ({"selection": "aic"}, "selection: must be one of cv, bic; got 'aic'"),
+        ({"loss": "l1"}, "loss: must be one of auto, squared, huber, bisquare; got 'l1'"),
+        ({"weights": "counts"}, "weights: must be one of repetition, precision"),
+        ({"missing": "guess"}, "missing: must be one of error, drop"),
+        ({"extrapolation": "spline"}, "extrapolation: must be one of linear, constant, error"),
+        ({"certify": "yes"}, "certify: must be 'auto', True or False, got 'yes'"),
+        ({"min_points": 0}, "min_points: must be >= 1, got 0"),
+        ({"min_knots": -1}, "min_knots: must be >= 0, got -1"),
         ({"max_knots": 0}, "max_knots: must be >= 1, got 0"),
         ({"n_starts": 0}, "n_starts: must be >= 1, got 0"),
         ({"validation_fraction": 1.0}, r"validation_fraction: must lie in \[0, 1\), got 1"),
@@ -369,7 +392,7 @@ def test_bad_parameters_are_refused(options: dict[str, Any], message: str) -> No
 @pytest.mark.parametrize(
     ("X", "y", "weights", "message"),
     [
-        ([0.0, 1.0], [0.0, 1.0], None, "Expected 2D array, got 1D array"),
+        ([[[0.0]], [[1.0]]], [0.0, 1.0], None, "dim 3"),
         ([[0.0, 1.0]], [0.0], None, r"X: must have shape \(n, 1\), got \(1, 2\)"),
         ([[0.0], [np.nan]], [0.0, 1.0], None, "NaN"),
         ([[0.0], [1.0]], [0.0, np.inf], None, "infinity"),
@@ -385,9 +408,10 @@ def test_bad_data_are_refused(X: object, y: object, weights: object, message: st
 
 
 def test_a_user_may_bound_the_number_of_knots() -> None:
-    model = ANLSRegressor("auto", max_knots=3).fit(column(GRID), CURVES["sin_pi"](GRID))
+    model = ANLSRegressor("auto", max_knots=3, selection="cv").fit(column(GRID), CURVES["sin_pi"](GRID))
     assert model.n_knots_ == 3
-    assert ANLSRegressor("auto", max_knots=30).fit(column(GRID), CURVES["sin_pi"](GRID)).n_knots_ > 15
+    smooth = ANLSRegressor("auto", max_knots=30, selection="cv").fit(column(GRID), CURVES["sin_pi"](GRID))
+    assert smooth.n_knots_ > 15
 
 
 @pytest.mark.parametrize("n_knots", ["auto", 4])
@@ -402,4 +426,4 @@ def test_progress_is_told_and_changes_nothing(n_knots: int | str) -> None:
     assert fractions == sorted(fractions)
     assert all(0.0 <= fraction <= 1.0 for fraction in fractions)
     assert told[-1][0] is None
-    assert told[-1][1].endswith(f"{model.n_iter_} iterations")
+    assert told[-1][1].endswith(f"{len(model.loss_history_) - 1} iterations")

@@ -34,7 +34,9 @@ Y = np.abs(X[:, 0] - 0.4)
 
 
 class FirstFeature:
-    """Looks at the first feature of several; its score is then not asked for."""
+    """Looks at the first feature of several, and refuses vectors; its score is then not asked for."""
+
+    _vectors = False
 
     def _column(self, inputs: Floats) -> Floats:
         return inputs[:, 0]

@@ -46,13 +46,13 @@ def test_the_order_of_the_rows_does_not_matter(table: list[tuple[int, int, int]]
     second = merged_points(*columns(shuffled), free_left=True)
     for name in ("x", "y", "w", "scatter"):
         np.testing.assert_array_equal(getattr(first, name), getattr(second, name))
-    assert first.effective == second.effective
+    assert first.size == second.size
 
 
-def test_equal_weights_count_as_so_many_rows() -> None:
+def test_weights_count_as_so_many_rows() -> None:
     x, y = np.arange(7.0), np.arange(7.0) ** 2
-    assert merged_points(x, y, np.full(7, 0.3), free_left=True).effective == pytest.approx(7)
-    assert merged_points(x, y, np.array([5.0, 0, 0, 0, 0, 0, 5.0]), free_left=True).effective == 2
+    assert merged_points(x, y, np.full(7, 3.0), free_left=True).size == 21
+    assert merged_points(x, y, np.array([5.0, 0, 0, 0, 0, 0, 5.0]), free_left=True).size == 10
 
 
 def test_parts_keep_their_share_of_the_scatter() -> None:

@@ -42,7 +42,7 @@ SMALL: Mapping[str, Mapping[str, Any]] = {
     "theorem1": {"width": 16, "scales": 4},
     "nature": {"width": 60, "seeds": (0, 1), "until": 100.0},
     "width": {"widths": (50,)},
-    "phases": {"datasets": 1, "width": 10},
+    "phases": {"datasets": 1, "width": 10, "corners": 1},
     "limits": {"samples": 2, "width": 60, "until": 300.0},
     "critical_scale": {"etas": (0.05,), "widths": (10, 20), "samples": 1, "halvings": 2, "until": 100.0},
 }
@@ -170,6 +170,21 @@ def test_phase_claims() -> None:
     stuck = phases.Course(1e-6, 1, (STATE,) * 2, 0.5, 0.0, 0.0)
     assert answers(phases.phase_claims([stuck] * 48, 0.25)) == [False, *[None] * 8]
     assert set(answers(phases.phase_claims([good, bad], 0.25))) == {None}
+
+
+def test_theorem_4_claims() -> None:
+    assert answers(phases.theorem_4_claims([(True, 1.0), (False, 1.0)] * 20)) == [True, True]
+    assert answers(phases.theorem_4_claims([(True, 0.0), (False, 0.0)] * 20)) == [False, False]
+    assert answers(phases.theorem_4_claims([(True, 1.0)])) == [None, None]
+
+
+@pytest.mark.parametrize("inside", [2, 3])
+def test_corners_satisfy_the_assumptions_of_theorem_4_in_the_plane(inside: int) -> None:
+    for seed in range(3):
+        found = sf.landscape.spurious_conditions(examples.random_corners(2, inside, seed))
+        assert found.assumption_4
+        assert found.assumption_5
+        assert found.assumption_6
 
 
 def test_limit_claims() -> None:

@@ -6,7 +6,7 @@ A theorem that is about something else than what was given does not apply, becau
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from numpy.linalg import LinAlgError
@@ -34,6 +34,9 @@ SUBJECTS: dict[str, tuple[type, ...]] = {
 
 class Answers(dict[str, Certificate]):
     """Certificates by the names of their theorems; printed, a line for each."""
+
+    def __init__(self, certificates: Mapping[str, Certificate]) -> None:
+        super().__init__(certificates)
 
     def __str__(self) -> str:
         return "\n".join(map(_line, self.values()))

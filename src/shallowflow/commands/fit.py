@@ -1,73 +1,230 @@
-"""`shallowflow fit DATA.csv`: a table of numbers becomes straight pieces."""
+"""`shallowflow fit DATA`: a table of numbers becomes straight pieces, or steps."""
 
 from __future__ import annotations
 
+import csv
+import io
+import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from shallowflow.arrays import count, shown
+from shallowflow.arrays import count, probability, shown
 from shallowflow.commands.arguments import check_file, json_option, print_json
 from shallowflow.data.dataset import Dataset
+from shallowflow.data.table import PairOptions, Pairs, read_pairs
 from shallowflow.errors import InvalidInputError
+from shallowflow.files import write_atomically
+
+if TYPE_CHECKING:
+    from shallowflow.estimators import ANLSRegressor
 
 SEARCHES = ("relocation", "anls")
 LEFT = ("line", "zero")
 SELECTIONS = ("cv", "bic")
+LOSSES = ("auto", "squared", "huber", "bisquare")
+STEPS = 40
+"""The most jumps of --steps."""
+SCHEMA = "shallowflow-fit-2"
+"""Names the keys of `--json`: docs/concepts/command_line.md lists them."""
 
 
 @click.command()
 @click.argument("data")
+@click.option("--x", metavar="NAME", help="Column of x: its name or number; row: the number of the row.")
+@click.option("--y", metavar="NAME", help="Column of y: its name or number.")
+@click.option("--weights", metavar="NAME", help="Column of precisions 1/σ², scaled to mean 1.")
 @click.option("--knots", default="auto", show_default=True, metavar="N|auto", help="Number of knots.")
 @click.option("--left", type=click.Choice(LEFT), default="line", show_default=True, help="Left of the knots.")
 @click.option("--search", type=click.Choice(SEARCHES), default="relocation", show_default=True)
-@click.option("--selection", type=click.Choice(SELECTIONS), default="cv", show_default=True, help="For auto.")
+@click.option(
+    "--selection",
+    type=click.Choice(SELECTIONS),
+    default="bic",
+    show_default=True,
+    help="How --knots auto chooses the number.",
+)
+@click.option(
+    "--loss", type=click.Choice(LOSSES), default="auto", show_default=True, help="What errors cost."
+)
+@click.option("--steps", is_flag=True, help="Constant pieces instead of straight ones.")
+@click.option("--interval", type=float, metavar="LEVEL", help="Intervals of knots and slopes, as in 0.95.")
+@click.option("--missing", type=click.Choice(("error", "drop")), default="error", show_default=True)
+@click.option("--na", metavar="CELLS", help="Further cells that mean missing, as in -999; none: no others.")
+@click.option("--delimiter", metavar="C", help="What separates columns; else it is guessed.")
+@click.option("--decimal", metavar="C", help="The decimal mark, . or , ; else it is guessed.")
+@click.option("--date-format", metavar="F", help="How dates are written, as in %d/%m/%Y.")
+@click.option("--path", "path_file", metavar="FILE", help="Write every number of knots tried; .csv.")
 @click.option("--out", metavar="FILE", help="Write the pieces; FILE ends in .csv or .json.")
 @click.option("--plot", metavar="FILE", help="Draw data and fit; FILE ends in .png or .svg.")
 @json_option
-def fit(data: str, knots: str, out: str | None, plot: str | None, as_json: bool, **options: Any) -> None:
+def fit(data: str, knots: str, interval: float | None, as_json: bool, **options: Any) -> None:
     """Fit a continuous function of straight pieces to DATA, its knots placed by search.
 
-    DATA is a CSV file with two columns: x, y. --knots auto finds out how many knots the data call for, by
-    cross-validation (cv) or the Bayesian information criterion (bic). Left of the first knot there is a free
-    line, or zero as in a ReLU network. --search anls makes the moves of the paper and no others.
+    DATA is a table in a text file, perhaps compressed by gzip, or - for standard input. Separators, decimal
+    commas, names, comments and dates are guessed, and what was guessed is said. --knots auto finds out how
+    many knots the data call for, by a criterion (bic) or by cross-validation (cv). Left of the first knot
+    there is a free line, or zero as in a ReLU network. --search anls makes the moves of the paper and no
+    others.
 
     \b
     Examples:
       shallowflow fit my_data.csv
+      shallowflow fit my_data.csv --x x --y y --interval 0.95 --path path.csv
       shallowflow fit my_data.csv --knots 20 --plot fit.png --out pieces.csv
       shallowflow fit my_data.csv --knots 5 --left zero --search anls --json
     """
-    check_file(out, "--out", ".csv", ".json")
-    check_file(plot, "--plot", ".png", ".svg")
+    check_file(options["out"], "--out", ".csv", *(() if options["steps"] else (".json",)))
+    check_file(options["plot"], "--plot", ".png", ".svg")
+    check_file(options["path_file"], "--path", ".csv")
     n_knots = _number_of_knots(knots)
-    dataset = Dataset.from_csv(data)
-    if dataset.dimension != 1:
-        raise InvalidInputError(f"DATA: must have two columns (x, y), got {dataset.dimension + 1}")
-    from shallowflow.estimators import ANLSRegressor
-    from shallowflow.reporting.summary import fit_summary, write_pieces
-    from shallowflow.reporting.terminal import fit_text, output, pieces_table, progress_bar
-
-    start = time.perf_counter()
-    with progress_bar(f"fitting {dataset.name or data}") as show:
-        model = ANLSRegressor(n_knots, **options).fit(dataset.inputs, dataset.targets, progress=show)
-    asked = None if isinstance(n_knots, str) else n_knots
-    result = fit_summary(model.pieces_, dataset, time.perf_counter() - start, asked)
-    if out:
-        write_pieces(model.pieces_, Path(out))
-    if plot:
-        from shallowflow.reporting.figures.renderer import write_figure
-        from shallowflow.reporting.figures.runs import fit_figure
-
-        write_figure(fit_figure(model.pieces_, dataset), Path(plot))
-    result |= {"out": out, "plot": plot}
+    if interval is not None:
+        probability(interval, "--interval")
+    named = ("x", "y", "weights", "delimiter", "decimal", "date_format", "missing", "na")
+    pairs = _read(data, PairOptions(**{name: options[name] for name in named}))
+    if options["steps"]:
+        if options["plot"] or options["path_file"] or interval is not None:
+            raise InvalidInputError("--steps: does not go with --plot, --path or --interval")
+        _fit_steps(pairs, _name(data), options["out"], as_json)
+        return
+    chosen = {name: options[name] for name in ("left", "search", "selection", "loss")}
+    model, seconds = _fitted(pairs, _name(data), n_knots, chosen)
+    result = _result(model, pairs, _name(data), n_knots, seconds)
+    result |= {"out": options["out"], "plot": options["plot"], "path": options["path_file"]}
+    if interval is not None:
+        result["summary"] = _plain(model.summary(interval).to_dict())
+    _write_files(model, options)
     if as_json:
         print_json(result)
         return
+    _print(model, pairs, result, interval)
+
+
+def _name(data: str) -> str:
+    return "standard input" if data == "-" else Path(data).name.removesuffix(".gz").rpartition(".")[0] or data
+
+
+def _read(data: str, options: PairOptions) -> Pairs:
+    """Return the columns of a file or of standard input."""
+    return read_pairs(sys.stdin.buffer if data == "-" else data, options)
+
+
+def _fitted(
+    pairs: Pairs, name: str, n_knots: int | str, options: dict[str, Any]
+) -> tuple[ANLSRegressor, float]:
+    from shallowflow.estimators import ANLSRegressor
+    from shallowflow.estimators.columns import to_dates
+    from shallowflow.reporting.terminal import progress_bar
+
+    start = time.perf_counter()
+    weights = "repetition" if pairs.weights is None else "precision"
+    x: Any = to_dates(pairs.x) if pairs.dates else pairs.x
+    with progress_bar(f"fitting {name}") as show:
+        model = ANLSRegressor(n_knots, weights=weights, **options)
+        model.fit(x, pairs.y, sample_weight=pairs.weights, progress=show)
+    model.x_name_ = pairs.x_name
+    return model, time.perf_counter() - start
+
+
+def _fit_steps(pairs: Pairs, name: str, out: str | None, as_json: bool) -> None:
+    """Fit constant pieces, exactly, and print them."""
+    import numpy as np
+
+    from shallowflow.estimators import StepRegressor
+
+    model = StepRegressor(STEPS, method="exact").fit(pairs.x, pairs.y, sample_weight=pairs.weights)
+    ends = [-np.inf, *model.jumps_.tolist(), np.inf]
+    rows = [
+        {"piece": i + 1, "left": ends[i], "right": ends[i + 1], "value": float(value)}
+        for i, value in enumerate(model.values_)
+    ]
+    if out:
+        text = "piece,left,right,value\n" + "".join(",".join(map(repr, row.values())) + "\n" for row in rows)
+        write_atomically(Path(out), text.encode())
+    squares = float(np.sum((model.predict(pairs.x) - pairs.y) ** 2))
+    data = {"name": name, "size": len(pairs.y)}
+    result = {"schema": SCHEMA, "data": data, "jumps": model.n_jumps_, "pieces": rows, "loss": 0.5 * squares}
+    if as_json:
+        print_json(_plain(result | {"read": list(pairs.notes), "notes": model.notes_, "out": out}))
+        return
+    for note in pairs.notes:
+        click.echo(f"read: {note}")
+    for row in rows:
+        click.echo(f"{row['left']:>12.6g} … {row['right']:<12.6g} {row['value']:.6g}")
+    click.echo(
+        f"{model.n_jumps_} jumps, {len(pairs.y):,} points, half the sum of squares {0.5 * squares:.6g}"
+    )
+
+
+def _result(
+    model: ANLSRegressor, pairs: Pairs, name: str, n_knots: int | str, seconds: float
+) -> dict[str, Any]:
+    """Return the fit as plain numbers and texts."""
+    from shallowflow.reporting.summary import fit_summary
+
+    asked = None if isinstance(n_knots, str) else n_knots
+    dataset = Dataset(pairs.x[:, None], pairs.y, name)
+    result = fit_summary(model.pieces_, dataset, seconds, asked)
+    return result | {
+        "schema": SCHEMA,
+        "columns": {"x": pairs.x_name, "y": pairs.y_name, "dates": pairs.dates},
+        "knot_places": _plain(list(model.knots_)),
+        "loss_kind": model.loss_,
+        "optimal": model.optimal_,
+        "dropped": pairs.dropped,
+        "read": list(pairs.notes),
+        "notes": list(model.notes_),
+    }
+
+
+def _write_files(model: ANLSRegressor, options: dict[str, Any]) -> None:
+    if options["out"]:
+        from shallowflow.reporting.summary import write_pieces
+
+        write_pieces(model.pieces_, Path(options["out"]))
+    if options["plot"]:
+        model.plot(path=options["plot"])
+    if options["path_file"]:
+        stream = io.StringIO()
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow(("knots", "loss", "criterion", "cv_error", "places"))
+        for row in model.path_:
+            places = " ".join(str(one) if model._dates else repr(float(one)) for one in row.knots)
+            writer.writerow((*row[:4], places))
+        write_atomically(Path(options["path_file"]), stream.getvalue().encode())
+
+
+def _plain(value: Any) -> Any:
+    """Return dates as text, and numbers as JSON has them."""
+    from shallowflow.reporting.summary import plain
+
+    if isinstance(value, dict):
+        return {key: _plain(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
+    return str(value) if type(value).__name__ == "datetime64" else plain(value)
+
+
+def _print(model: ANLSRegressor, pairs: Pairs, result: dict[str, Any], interval: float | None) -> None:
+    """Print what was guessed, the pieces and the errors, or the summary with its intervals."""
+    from shallowflow.reporting.terminal import fit_text, output, pieces_table
+
+    click.echo(f"{pairs.y_name} over {pairs.x_name}")
+    for note in pairs.notes:
+        click.echo(f"read: {note}")
+    if interval is not None:
+        click.echo(str(model.summary(interval)))
+        return
     output().print(pieces_table(model.pieces_))
+    if pairs.dates and len(model.knots_):
+        click.echo("knots at    " + ", ".join(str(one).removesuffix("T00:00:00") for one in model.knots_))
     click.echo(fit_text(result))
+    if result["path"]:
+        click.echo(f"path        {result['path']}")
+    for note in model.notes_:
+        click.echo(note)
 
 
 def _number_of_knots(text: str) -> int | str:

@@ -2,8 +2,8 @@
 
 A row says what an engine needs (in words, and as a predicate), where it is, and what a run costs: seconds of
 processor time from counts of operations. "auto" takes the cheapest of those that fit and are exact for the
-problem. The constants of dense, fused, lanes, cones and patterns were measured by `benchmarks/regret.py`;
-those of the other engines, of the flows and of first compilations are estimates.
+problem. The constants of dense, fused, lanes, cones, patterns and of SGD were measured, the descents' by
+`benchmarks/regret.py`; those of the other engines, of the flows and of first compilations are estimates.
 """
 
 from __future__ import annotations
@@ -41,10 +41,9 @@ from shallowflow.models.networks import (
     StepNetwork,
 )
 
-NUMBA_SECONDS, CACHED_SECONDS = 0.6, 0.005
-"""Before the first compiled step of a process, if Numba is not loaded; for each further kernel on disk."""
-COMPILED_SHARE = 0.1
-"""A kernel is compiled once per machine: this part of the time counts against one run."""
+NUMBA_SECONDS, CACHED_SECONDS, COMPILED_SHARE = 0.6, 0.005, 0.1
+"""Before the first compiled step of a process, if Numba is not loaded; for each further kernel on disk. A
+kernel is compiled once per machine: this part of the time counts against one run."""
 IN_SPAN = ("lanes", "fused", "cones", "patterns")
 """Engines that may run in the span of the inputs."""
 TINY_START = 1e-8
@@ -220,21 +219,19 @@ def _cost(name: str) -> Callable[[Task], float]:
     return cost
 
 
-# --- Gradient flow. An evaluation of the gradient takes about as long as a step of descent.
+# --- Gradient flow.
 
 
-def _dense_flow_cost(task: Task) -> float:
-    """Where a flow of its own is known that finds stiff ends easy, it is taken whatever the start costs."""
+def _wall_flow_cost(task: Task) -> float:
+    """About a hundred sweeps over all neurons (`benchmarks/flows.py`)."""
     n, d, m = _sizes(task)[:3]
-    if _knots(task) or (_plane(task) and m >= 10):
-        return inf
-    events = n * m / 2
-    return (20 + events) * 16 * (60e-6 + 1e-9 * n * m * (6 + d))
+    return float(5e-3 + 1e-4 * m * n**0.5 * min(n, d))
 
 
 def _cone_flow_cost(task: Task) -> float:
+    """Hardly more for more neurons, if few of them slide."""
     n, _, m = _sizes(task)[:3]
-    return 5e-3 + 100e-6 * min(n * m / 2, 200 * n) + 1e-6 * m
+    return 5e-3 + 0.1 * n**2 + 1e-6 * m
 
 
 def _knot_flow_cost(task: Task) -> float:
@@ -259,15 +256,15 @@ def _in_cells(task: SampledTask) -> bool:
     return task.network.width < MOST_NEURONS and len(task.target.values) < MOST_PIECES
 
 
-def _sgd_cost(first: float, each: float) -> Callable[[SampledTask], float]:
+def _sgd_cost(first: float, each: float, wide: float = 0.0, overlap: float = 0.0) -> Callable[[Any], float]:
+    """Nanoseconds per sample: a constant, per neuron, inside windows (a share m η), where they overlap."""
+
     def cost(task: SampledTask) -> float:
-        return 1e-9 * task.steps * task.sampling.batch * (first + each * task.network.width)
+        m, eta = task.network.width, getattr(task.network, "sharpness", 0.0)
+        samples = task.steps * task.sampling.batch
+        return float(1e-9 * samples * (first + each * m + wide * m * eta + overlap * eta**2))
 
     return cost
-
-
-def _sampled_cost(task: SampledTask) -> float:
-    return 1e-9 * task.steps * (80_000 + 20.0 * task.sampling.batch * task.network.width)
 
 
 _RELU, _SQUARE, _PLANE = "a ReLUNetwork", "the square loss", "a ReLUNetwork on inputs of dimension 2"
@@ -294,23 +291,25 @@ ENGINES = (
            _steps, _cost("windows"), "steps.descent", 3.0),
     Choice(_D, "scaled", "engines.logs:LogDescent", f"a LogScaledNetwork, {_SQUARE} and orthonormal inputs",
            _orthonormal, _cost("scaled"), "orthogonal.descent", 2.0),
-    Choice(_F, "dense", "engines.dense_flow:DenseFlow", "a ReLUNetwork or a KnotNetwork",
-           _of(ReLUNetwork | KnotNetwork), _dense_flow_cost),
+    Choice(_F, "dense", "engines.dense_flow:DenseFlow", "a KnotNetwork (a ReLUNetwork: engine 'walls')",
+           _of(KnotNetwork), lambda task: inf if _knots(task) else 1.0),
+    Choice(_F, "walls", "engines.wall_flow:WallFlow", _RELU, _of(ReLUNetwork), _wall_flow_cost,
+           "walls.step", 20.0),
     Choice(_F, "cones", "engines.cone_flow:ConeFlow", f"{_PLANE} and {_LOSSES}", _plane, _cone_flow_cost,
            "cones.flow_step", 12.0),
     Choice(_F, "stages", "engines.knots:KnotFlow", f"a KnotNetwork and {_SQUARE}", _knots, _knot_flow_cost,
            "knots.flow", 10.0),
-    Choice(_F, "smooth", "engines.smooth_flow:sample_flow", "a network of steps", _of_steps,
-           _dense_flow_cost),
+    Choice(_F, "smooth", "engines.smooth_flow:sample_flow", "a network of steps", _of_steps, lambda _: 1.0),
     Choice(_F, "leaps", "engines.logs:LogFlow", LEAPS_NEED, can_leap, leaps_cost, "orthogonal.flow", 12.0),
     Choice(_S, "dense", "engines.stepping:SampledDescent", "box_slope=False",
-           lambda task: not task.sampling.box, _sampled_cost),
+           lambda task: not task.sampling.box,
+           lambda task: 1e-9 * task.steps * (50_000 + 20.0 * task.sampling.batch * task.network.width)),
     Choice(_S, "plain", "engines.steps:PlainSteps", _COMPILED_SGD, _one_step_at_a_time,
-           _sgd_cost(25.0, 2.3), "steps.sgd", 3.0),
+           _sgd_cost(45.0, 2.15), "steps.sgd", 3.0),
     Choice(_S, "plateaus", "engines.steps:PlateauSteps", f"{_COMPILED_SGD}, batch 1", _in_cells,
-           _sgd_cost(10.0, 0.17), "steps.plateaus", 5.0),
+           _sgd_cost(30.0, 0.25, 60.0, 6000.0), "steps.plateaus", 5.0),
     Choice(_S, "hats", "engines.steps:HatSteps", f"{_COMPILED_SGD}, batch 1", _in_cells,
-           _sgd_cost(30.0, 0.01), "steps.hats", 9.0),
+           _sgd_cost(50.0, 0.03, 60.0, 6000.0), "steps.hats", 9.0),
     Choice(_B, "dense", "engines.batches:BatchDescent", "nothing", lambda _: True, _cost("dense")),
     Choice(_B, "lanes", "engines.batches:LanesBatches", f"{_RELU} and {_LOSSES}", relu, _cost("lanes"),
            "dense.batches", 2.5),

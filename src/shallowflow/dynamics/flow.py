@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from shallowflow.arrays import non_negative, positive, probability
+from shallowflow.arrays import non_negative, positive, probability, shown
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.choice import chosen_engine
 from shallowflow.dynamics.clock.leap import later, leapt
@@ -20,7 +22,7 @@ from shallowflow.dynamics.clock.problem import (
 )
 from shallowflow.dynamics.clock.trajectory import Setting, Trajectory
 from shallowflow.errors import InvalidInputError
-from shallowflow.models.loss import Loss
+from shallowflow.models.loss import Loss, SquareLoss
 from shallowflow.models.networks import (
     LogScaledNetwork,
     Network,
@@ -46,13 +48,17 @@ def gradient_flow(
 ) -> Trajectory:
     """Follow the gradient flow to time `until`; the inner layer moves epsilon times as fast.
 
+    epsilon = 0 is the limit of small ones, `two_timescale_limit`, in the slow time τ = εt.
+
     `tolerance` is the relative tolerance of the integrator; crossings are located within it, and a sliding
     neuron is released when it is pulled off faster than some 10 tolerances per unit of time. The run ends
     early, converged, when ‖∇L‖ ≤ `stop`. By default the whole path is kept, one polynomial per step (networks
-    too large for that: 200 snapshots). Engines: "dense" for every network and loss; "stages", O(width) per
-    step and fit for stiff problems, for a `KnotNetwork` and the square loss; "cones" for a `ReLUNetwork` on
-    inputs of dimension 2, at a cost that between events does not grow with the width; "auto" takes the
-    faster one. The networks of steps have smooth activations and no events. (Against a target instead of
+    too large for that: 200 snapshots). Engines: "walls" for a `ReLUNetwork` in any dimension;
+    "cones" for a `ReLUNetwork` on inputs of dimension 2, at a cost that between events does not grow with the
+    width; "stages", O(width) per step and fit for stiff problems, for a `KnotNetwork` and the square loss,
+    "dense" for its other losses; "auto" takes the faster one. A neuron that starts on the hyperplane of a
+    point or at w = 0 follows one rule in all of them: it goes where least norm sends it, from a hyperplane
+    that repels it to a side drawn by a hash of its number, from w = 0 the steepest way (`docs/concepts`). The networks of steps have smooth activations and no events. (Against a target instead of
     data: `population_flow`.)
 
     A `LogScaledNetwork` on orthonormal inputs (square loss, epsilon 1, ‖w_j‖ ≤ |a_j|) may start at any scale:
@@ -76,7 +82,7 @@ def gradient_flow(
     check_problem(network, dataset, log_scaled=True)
     loss = checked_loss(loss, dataset)
     until, speed = positive(until, "until"), positive(speed, "speed")
-    epsilon, tolerance = positive(epsilon, "epsilon"), positive(tolerance, "tolerance")
+    epsilon, tolerance = non_negative(epsilon, "epsilon"), positive(tolerance, "tolerance")
     stop = non_negative(stop, "stop")
     begin = 0.0
     if leap:
@@ -89,6 +95,14 @@ def gradient_flow(
             raise InvalidInputError(
                 f"until: must lie beyond the leap, which ends at {begin:g}, got {until:g}"
             )
+    if epsilon == 0:
+        if loss != SquareLoss() or speed != 1 or engine != "auto":
+            raise InvalidInputError(
+                "epsilon: 0, the two-timescale limit, takes the loss ½·mean of squares, speed 1 and engine "
+                f"'auto', got {shown(loss)}, {speed:g} and {engine!r}"
+            )
+        options: Any = {"record": record, "tolerance": tolerance, "stop": stop, "progress": progress}
+        return _limit(network, dataset, until=until, **options)
     task = Task(network, dataset, loss, epsilon=epsilon, speed=speed, tolerance=tolerance, stop=stop)
     setting = Setting("gradient_flow", None, dataset, loss, None, speed, epsilon, tolerance)
     if isinstance(network, LogScaledNetwork) and (epsilon, stop) != (1.0, 0.0):
@@ -104,6 +118,13 @@ def gradient_flow(
     record = checked_record(record, every_step(network, make.func))
     trajectory = run(make, record, until - begin, setting=setting, measure=task.measure, progress=progress)
     return later(trajectory, begin) if leap else trajectory
+
+
+def _limit(network: Network, dataset: Dataset, **options: Any) -> Trajectory:
+    """Follow the two-timescale limit."""
+    from shallowflow.dynamics.two_timescale import two_timescale_limit
+
+    return two_timescale_limit(network, dataset, **options)
 
 
 def every_step(network: Network, engine: object = None) -> Record:

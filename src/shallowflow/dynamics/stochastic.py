@@ -38,7 +38,7 @@ from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.two_timescale.population import population_loss
 from shallowflow.landscape.two_timescale.step_classes import checked_target
 from shallowflow.models.loss import LogisticLoss, Loss, NormLoss, SquareLoss
-from shallowflow.models.networks import Network, StepNetwork
+from shallowflow.models.networks import AdditiveStepNetwork, Network, StepNetwork
 
 
 def stochastic_descent(
@@ -113,7 +113,7 @@ def stochastic_descent(
     for part in target.components if isinstance(target, Additive) else (target,):
         if isinstance(part, PiecewiseConstant):
             checked_target(part)
-    if isinstance(network, StepNetwork) and network.sharpness == 0:
+    if isinstance(network, StepNetwork | AdditiveStepNetwork) and network.sharpness == 0:
         raise InvalidInputError("network: sharpness must be > 0 to be trained by gradients, got 0")
     step, steps = positive(step, "step"), count(steps, "steps")
     epsilon = positive(epsilon, "epsilon")

@@ -1,42 +1,51 @@
-"""The two-timescale limit (5) of [two_timescale]: a = a*(u) at once, and du/dτ = −∇_u L(a*(u), u)."""
+"""The two-timescale limit (5) of [two_timescale]: a = a*(u) at once, and du/dτ = −∇_u L(a*(u), u).
+
+For every network: on a data set, or against a target with exact integrals.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
-from shallowflow.arrays import Floats, non_negative, positive
-from shallowflow.data.targets import PiecewiseConstant
+from shallowflow.arrays import Floats, non_negative, positive, shown
+from shallowflow.data.dataset import Dataset
+from shallowflow.data.targets import Additive, PiecewiseConstant
 from shallowflow.dynamics.clock.loop import Progress, run
 from shallowflow.dynamics.clock.paths import flatten, unflatten
-from shallowflow.dynamics.clock.problem import Record, checked_record
+from shallowflow.dynamics.clock.problem import Record, Task, check_problem, checked_record
 from shallowflow.dynamics.clock.trajectory import Setting, Trajectory
 from shallowflow.dynamics.engines.heaviside import HeavisideFlow
 from shallowflow.dynamics.flow import every_step
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.two_timescale.jump_pair import EdgePair, JumpPair
 from shallowflow.landscape.two_timescale.population import (
-    best_outer,
+    Target,
+    check_resolved,
     check_steps,
-    population_gradient,
-    step_loss,
+    population_loss,
     well_separated,
 )
-from shallowflow.landscape.two_timescale.step_classes import checked_target
+from shallowflow.landscape.two_timescale.step_classes import checked_target, fewest_per_piece
+from shallowflow.landscape.two_timescale.targets import best_target_outer, parts_of, target_gradient
 from shallowflow.models.loss import SquareLoss
-from shallowflow.models.networks import StepNetwork
-
-if TYPE_CHECKING:
-    from shallowflow.dynamics.engines.smooth_flow import SmoothFlow
+from shallowflow.models.networks import (
+    OUTER_LAYER,
+    AdditiveStepNetwork,
+    KnotNetwork,
+    Network,
+    ReLUNetwork,
+    StepNetwork,
+)
 
 
 def two_timescale_limit(
-    network: StepNetwork,
-    target: PiecewiseConstant,
+    network: Network,
+    target: Target | Dataset,
     *,
     until: float,
     record: Record | None = None,
@@ -45,14 +54,21 @@ def two_timescale_limit(
     stiff: bool | None = None,
     progress: Progress | None = None,
 ) -> Trajectory:
-    """Follow the limit ε → 0 of `population_flow` in the slow time τ = εt; the given outer weights play no
-    part.
+    """Follow the limit ε → 0 of `gradient_flow` or `population_flow` in the slow time τ = εt.
 
-    sharpness = 0: from event to event by the closed form of (7) where it applies, with hitting times exact
-    to rounding, else integrated at nearly full precision; events say which neuron reaches which jump.
-    sharpness > 0: adaptive integration to `tolerance` (by an implicit method unless `stiff` is False), early
-    end when ‖∇_u L‖ ≤ `stop`; the statistics say when u left 𝒰 (Δ(u) > 2η), where a*(u) is certain to be
-    unique; it is followed beyond.
+    The inner layer flows, the outer one is at its optimum (of minimum norm where it is not unique); the given
+    outer weights play no part. The loss is ½·mean of squares, or ½∫(f − f*)² over [0, 1]^d.
+
+    **A data set.** Any network but a log-scaled one; for a `ReLUNetwork` and a `KnotNetwork` with events and
+    sliding as in `gradient_flow`. Where the rank of the features changes, the optimum may jump.
+
+    **A target.** The pairs of `landscape.population_loss`. Steps with sharpness = 0: from event to event by
+    the closed form of (7) where it applies, with hitting times exact to rounding, else integrated at nearly
+    full precision; events say which neuron reaches which jump. sharpness > 0: adaptive integration to
+    `tolerance` (by an implicit method unless `stiff` is False), early end when ‖∇_u L‖ ≤ `stop`; the
+    statistics say when u left 𝒰 (Δ(u) > 2η), where a*(u) is certain to be unique; it is followed beyond. The
+    limit of an `AdditiveStepNetwork` is that of its coordinates side by side; in its events neuron j of
+    coordinate k has the number j·d + k.
 
     Examples
     --------
@@ -61,46 +77,109 @@ def two_timescale_limit(
     >>> tr = two_timescale_limit(sf.StepNetwork([0.3, 0.6], [0.0, 0.0]), target, until=2.0)
     >>> [(event.kind, event.neuron, round(event.time, 4)) for event in tr.events], tr.losses[-1].item()
     ([('hit', 1, 0.3201)], 0.0)
+    >>> curve = sf.data.GENERATORS["curve"]("sin_pi", 20)
+    >>> tr = two_timescale_limit(sf.KnotNetwork([-1.2, -0.5, 0.3], [0.0] * 3), curve, until=1.0)
+    >>> bool(tr.losses[-1] < tr.losses[0]), tr.final == sf.least_squares_outer(tr.final, curve)
+    (True, True)
     """
-    check_steps(network, target)
-    checked_target(target)
     until, tolerance = positive(until, "until"), positive(tolerance, "tolerance")
-    if np.any((network.positions < 0) | (network.positions > 1)):
-        raise InvalidInputError("network: positions must lie in [0, 1] for the limit, got one outside")
-    start, stop = best_outer(network, target), non_negative(stop, "stop")
-    record = checked_record(record, every_step(start))
+    stop = non_negative(stop, "stop")
     setting = Setting("two_timescale_limit", None, target, SquareLoss(), tolerance=tolerance)
-    measure = partial(step_loss, target=target)
-    if network.sharpness == 0:
-        events = partial(HeavisideFlow, start, target)
-        return run(events, record, until, setting=setting, measure=measure, progress=progress)
-    smooth = _smooth_limit(start, target, tolerance, stop, stiff is not False)
-    trajectory = run(smooth, record, until, setting=setting, measure=measure, progress=progress)
+    measure: Callable[[Any], float]
+    if isinstance(target, Dataset):
+        check_problem(network, target)
+        task = Task(network, target, SquareLoss(), tolerance=tolerance, stop=stop)
+        make, measure = _on_data(task, stiff is not False), task.measure
+    else:
+        _check_target(network, target)
+        measure = partial(population_loss, target=target)
+        make = _on_target(network, target, until, tolerance, stop, stiff is not False)
+    record = checked_record(record, every_step(network))
+    trajectory = run(make, record, until, setting=setting, measure=measure, progress=progress)
+    if not isinstance(network, StepNetwork) or network.sharpness == 0 or isinstance(target, Dataset):
+        return trajectory
     statistics = {**trajectory.statistics, "left 𝒰 at": _leaves_domain(trajectory)}
     return replace(trajectory, statistics=statistics)
 
 
-def _smooth_limit(
-    network: StepNetwork, target: PiecewiseConstant, tolerance: float, stop: float, stiff: bool
-) -> Callable[[], SmoothFlow[StepNetwork]]:
-    """Return what makes the flow of the positions u (m,) with a = a*(u)."""
+def _check_target(network: Network, target: Target) -> None:
+    """Refuse pairs that do not fit, jumps outside (0, 1), positions outside [0, 1], blurred steps."""
+    population_loss(network, target)
+    for part in target.components if isinstance(target, Additive) else (target,):
+        if isinstance(part, PiecewiseConstant):
+            checked_target(part)
+    if isinstance(network, StepNetwork | AdditiveStepNetwork):
+        check_resolved(network.sharpness)
+        if np.any((network.positions < 0) | (network.positions > 1)):
+            raise InvalidInputError("network: positions must lie in [0, 1] for the limit, got one outside")
+
+
+def _on_data(task: Task, stiff: bool) -> Callable[[], Any]:
+    """Return what makes the limit on a data set."""
+    from shallowflow.dynamics.engines.limit_flow import LimitFlow, best_on_data
+
+    network, dataset = task.network, task.dataset
+    if isinstance(network, ReLUNetwork | KnotNetwork):
+        return partial(LimitFlow, task)
+
+    def gradient(now: Network) -> Any:
+        return now.pullback(dataset.inputs, task.loss.slopes(now.predict(dataset.inputs), dataset.targets))
+
+    best = best_on_data(task)
+    return _smooth(best(network), gradient, best, task.measure, (task.tolerance, task.stop, stiff))
+
+
+def _on_target(
+    network: Network, target: Target, until: float, tolerance: float, stop: float, stiff: bool
+) -> Callable[[], Any]:
+    """Return what makes the limit against a target."""
+    from shallowflow.dynamics.engines.limit_flow import ProductFlow
+
+    if isinstance(network, AdditiveStepNetwork) and isinstance(target, Additive):
+
+        def follow() -> list[Any]:
+            options: Any = {"until": until, "tolerance": tolerance, "stop": stop, "stiff": stiff}
+            return [two_timescale_limit(*part, **options) for part in parts_of(network, target)]
+
+        return partial(ProductFlow, network, follow, partial(population_loss, target=target))
+    start = best_target_outer(network, target)
+    if isinstance(start, StepNetwork) and start.sharpness == 0:
+        assert isinstance(target, PiecewiseConstant)
+        return partial(HeavisideFlow, start, target)
+    gradient, best = partial(target_gradient, target=target), partial(best_target_outer, target=target)
+    measure = partial(population_loss, target=target)
+    return _smooth(start, gradient, best, measure, (tolerance, stop, stiff))
+
+
+def _smooth(
+    network: Network,
+    gradient: Callable[[Any], Any],
+    best: Callable[[Any], Any],
+    measure: Callable[[Any], float],
+    options: tuple[float, float, bool],
+) -> Callable[[], Any]:
+    """Return what makes the flow of the inner parameters u with a = a*(u), without events."""
     from shallowflow.dynamics.engines.smooth_flow import Field, SmoothFlow
 
-    def best(u: Floats) -> StepNetwork:
-        return best_outer(network.moved({"positions": u}), target)
+    (inner,) = (name for name in network.PARAMETERS if name not in OUTER_LAYER)
+    shape = network.parameters[inner].shape
+    tolerance, stop, stiff = options
 
-    field = Field(
+    def placed(u: Floats) -> Any:
+        return best(network.moved({inner: u.reshape(shape)}))
+
+    field: Field[Any] = Field(
         network,
-        network.positions,
-        np.ones(network.width),
-        lambda u: population_gradient(best(u), target)["positions"],
-        partial(step_loss, target=target),
-        lambda u: flatten(best(u)),
+        network.parameters[inner].ravel(),
+        np.ones(network.parameters[inner].size),
+        lambda u: np.ravel(gradient(placed(u))[inner]),
+        measure,
+        lambda u: flatten(placed(u)),
     )
     return partial(SmoothFlow, field, tolerance=tolerance, stop=stop, stiff=stiff)
 
 
-def _leaves_domain(trajectory: Trajectory[StepNetwork]) -> float:
+def _leaves_domain(trajectory: Trajectory[Any]) -> float:
     """Return the first recorded time at which u is not in 𝒰; ∞ if there is none."""
     values, template = trajectory.path.recorded(), trajectory.path.template
     for time, theta in zip(trajectory.path.times, values, strict=True):
@@ -109,30 +188,74 @@ def _leaves_domain(trajectory: Trajectory[StepNetwork]) -> float:
     return float("inf")
 
 
-def hitting_times(network: StepNetwork, target: PiecewiseConstant) -> Floats:
-    """Return when the two-timescale limit with η = 0 reaches each jump (n − 1,), ∞ for jumps outside (0, 1).
+HORIZON = 100.0
+"""Of the event-driven limit, in units of 8/s², the longest that a neuron between two others takes."""
 
-    Exact where at least two neurons lie on every piece, [two_timescale] (7), and for a lone jump with neurons
-    on one side only, whose partner is the edge of [0, 1]; otherwise an estimate from the neurons next to
-    each jump.
+
+def hitting_times(network: StepNetwork, target: PiecewiseConstant) -> Floats:
+    """Return when the two-timescale limit with η = 0 reaches each jump for good (n − 1,), ∞ if it does not.
+
+    By the closed form where at least two neurons lie on every piece, [two_timescale] (7), or there is one
+    jump; otherwise by the event-driven limit, followed to τ = 800/s² with s the smallest jump: then ∞ means
+    that no neuron is held at the jump by that time. Jumps outside (0, 1) have ∞.
 
     Examples
     --------
     >>> target = PiecewiseConstant([0.5], [0.0, 1.0])
     >>> hitting_times(StepNetwork([0.3, 0.6], [0.0, 0.0]), target).round(4)
     array([0.3201])
+    >>> stuck = PiecewiseConstant([0.3, 0.6], [1.0, -1.0, 0.0])  # all on the last piece: App. D.1
+    >>> hitting_times(StepNetwork([0.65, 0.75, 0.85], [0.0] * 3), stuck)
+    array([inf, inf])
     """
     check_steps(network, target)
-    times = np.full(len(target.breakpoints), np.inf)
-    for i, (v, size) in enumerate(zip(target.breakpoints, target.jumps, strict=True)):
-        below, above = network.positions[network.positions <= v], network.positions[network.positions > v]
-        if not 0 < v < 1:
-            continue
-        square = float(size) ** 2
+    inside = (target.breakpoints > 0) & (target.breakpoints < 1) & (target.jumps != 0)
+    lone = inside.sum() == 1 and np.any((network.positions > 0) & (network.positions < 1))
+    if not inside.any():
+        return np.full(len(inside), np.inf)
+    if lone or (inside.all() and fewest_per_piece(network.positions, target) >= 2):
+        return _by_neighbours(network, target, inside)
+    return _by_events(network, target, inside)
+
+
+def _by_neighbours(network: StepNetwork, target: PiecewiseConstant, inside: Any) -> Floats:
+    """Return the times of closed forms: of the neurons next to each jump, or one and the edge of [0, 1]."""
+    times, positions = np.full(len(target.breakpoints), np.inf), network.positions
+    for i in np.flatnonzero(inside):
+        v, square = float(target.breakpoints[i]), float(target.jumps[i]) ** 2
+        below = positions[(positions <= v) & (positions >= 0)]
+        above = positions[(positions > v) & (positions <= 1)]
         if below.size and above.size:
-            times[i] = JumpPair(float(v - below.max()), float(above.min() - v), square).hitting_time
+            times[i] = JumpPair(v - float(below.max()), float(above.min()) - v, square).hitting_time
         elif below.size:
-            times[i] = EdgePair(float(1.0 - v), float(v - below.max()), square).hitting_time
+            times[i] = EdgePair(1.0 - v, v - float(below.max()), square).hitting_time
         else:
-            times[i] = EdgePair(float(v), float(above.min() - v), square).hitting_time
+            times[i] = EdgePair(v, float(above.min()) - v, square).hitting_time
+    return times
+
+
+def _by_events(network: StepNetwork, target: PiecewiseConstant, inside: Any) -> Floats:
+    """Return the last time at which a neuron came to each jump and stayed, by the event-driven limit."""
+    if np.any((network.positions < 0) | (network.positions > 1)):
+        raise InvalidInputError(
+            f"network: positions must lie in [0, 1] for the limit, got {shown(network.positions)}"
+        )
+    chosen = PiecewiseConstant(
+        target.breakpoints[inside],
+        target.values[np.append(np.flatnonzero(inside), np.flatnonzero(inside)[-1] + 1)],
+    )
+    sharp = StepNetwork(network.positions, np.zeros(network.width))
+    until = HORIZON * 8.0 / float(np.min(np.abs(chosen.jumps))) ** 2
+    run_to = two_timescale_limit(sharp, chosen, until=until)
+    held = dict[int, dict[int, float]]()
+    # A neuron that starts at a jump is held there from the start, unless an event says otherwise.
+    for i, v in enumerate(chosen.breakpoints):
+        held[i] = {int(j): 0.0 for j in np.flatnonzero(network.positions == v)}
+    for event in run_to.events:
+        if event.kind == "hit":
+            held[event.point][event.neuron] = event.time
+        elif event.kind in ("release", "pass"):
+            held[event.point].pop(event.neuron, None)
+    times = np.full(len(target.breakpoints), np.inf)
+    times[np.flatnonzero(inside)] = [min(held[i].values(), default=np.inf) for i in range(len(chosen.jumps))]
     return times

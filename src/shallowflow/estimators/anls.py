@@ -1,24 +1,10 @@
-"""`ANLSRegressor`: curves as straight pieces, and how many knots the data call for.
-
-The number of knots is found by fits with more and more of them, each from the knots of the one before; the
-numbers grow geometrically, then those around the best one are tried too. Two criteria:
-
-* "cv": five folds, every fifth point left out in turn (which depends on nothing but the data). The least
-  number of knots whose error is within one standard error of the smallest one; the standard error is that of
-  the paired differences, so an outlier that no fit predicts does not count (Breiman et al. 1984; Hastie et
-  al. 2009, §7.10).
-* "bic": n log(Σ w r² / n) + (2K + 2) log n, counting K places, K turns and a line as parameters (Schwarz
-  1978). It takes the noise for Gaussian: BIC keeps three knots around an outlier.
-
-Of very many points neighbours are merged first: to find where one knot ends and the next begins, hundreds of
-points suffice.
-"""
+"""`ANLSRegressor`: curves as straight pieces, and how many knots the data call for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from itertools import islice, pairwise
-from typing import Self
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -28,46 +14,51 @@ from sklearn.utils.validation import _check_sample_weight
 from shallowflow.arrays import Bools, Floats, count, one_of, shown, unit_interval
 from shallowflow.errors import InvalidInputError
 from shallowflow.estimators.base import UnivariateRegressor
-from shallowflow.estimators.points import Points, merged_points, squared_errors
+from shallowflow.estimators.columns import MISSING, as_column, complete_rows
+from shallowflow.estimators.criterion import FEW, choose
+from shallowflow.estimators.exact import certified
+from shallowflow.estimators.noise import ROBUST, outliers
+from shallowflow.estimators.path import BEYOND, Path, PathRow, Progress
+from shallowflow.estimators.points import Points, Rows, distinct_rows
 from shallowflow.estimators.search import (
     SEARCHES,
-    Progress,
     Step,
     best_on,
     limit_overshoot,
-    paper_moves,
+    polished,
     relocation,
     starts,
     summary,
     useful,
     watched,
 )
+from shallowflow.estimators.selection import (
+    Selected,
+    Setting,
+    merged_enough,
+    path_rows,
+    refitted,
+    robust_path,
+    select,
+)
+from shallowflow.estimators.summary import Summarising
 
-FOLDS = 5
-LEAST_FOR_FOLDS = 3
-"""Fewer points are not divided."""
-MERGED, MERGED_PER_KNOT = 10_000, 20
-"""Neighbours are merged if there are more points than this, and more than this for each knot."""
-LARGEST, POINTS_PER_KNOT = 200, 4
-"""The most knots that are tried unless the user says otherwise, and the fewest points for each."""
-LOOK_AHEAD, ALWAYS = 4, 64
-"""The search goes on to this multiple of the best number so far, and to this number in any case."""
-REFINED = 6
-"""How many numbers are tried between two neighbours of the geometric series."""
-ROUNDS, WIDTH = 10, 3
-"""How far each search by relocation goes on the way."""
-ROUNDING = 1e-28
-"""Squares below this (of targets in [−1, 1]) are rounding."""
+LARGE = 10_000
+"""Above so many points the knots are found on merged ones, and polished on all."""
 LEFT = ("line", "zero")
 SELECTIONS = ("cv", "bic")
+LOSSES = ("auto", "squared", *ROBUST)
+WEIGHTS = ("repetition", "precision")
+EXTRAPOLATIONS = ("linear", "constant", "error")
+CERTIFY = ("auto", True, False)
 
 
-class ANLSRegressor(UnivariateRegressor):
+class ANLSRegressor(Summarising, UnivariateRegressor):
     """Fit a continuous piecewise linear function to one feature by least squares, its knots found by search.
 
     Minimises ½ Σ w_i (f(x_i) − y_i)² over the knots and the lines between them: Active Neuron Least Squares
     of [plateau] §4, and a relocation of knots that goes far beyond it. The order of the rows, the units of x
-    and y and repeated x make no difference.
+    and y and repeated x make no difference. x may be a column, a vector, a Series, or dates.
 
     Parameters
     ----------
@@ -76,26 +67,42 @@ class ANLSRegressor(UnivariateRegressor):
         the range of y among the data by half of it at most. Knots of no use are left out, so that there may
         be fewer than n_knots.
     left : "line", a free line left of the first knot; or "zero", as in the paper: f vanishes there.
-    selection : for "auto". "cv": five-fold cross-validation, the fewest knots within one standard error of
-        the best; "bic": the least n log(Σ w r²/n) + (2K + 2) log n, four times faster, but it takes outliers
-        for features. n is (Σ w)² / Σ w².
-    max_knots : for "auto", the most knots to try; None: 200, or a quarter of the points if that is less.
-    n_starts : searches from different knots, the best of which is kept: at equal numbers of points ("auto":
-        what the selection found), from nothing, at random.
+    selection : for "auto". "bic": the least of Schwarz's criterion with degrees of freedom and, where
+        neighbouring residuals are correlated, fewer effective points (`criterion`); "cv": five-fold
+        cross-validation, the fewest knots within one standard error of the best, for prediction of smooth
+        curves; correlated noise deceives it.
+    max_knots : for "auto", the most knots to try; None: 200, or a fifth of the points if that is less.
+    n_starts : searches from different knots, the best of which is kept: what the path over the numbers of
+        knots found, then from equal numbers of points, from nothing, at random.
     validation_fraction : part of the points, chosen at random, to be held out of the search: of all knots on
         its way those that predict the held-out points best are kept, and the lines fitted to all points. A
         lower training loss does not always predict better.
     max_iter : most iterations (rounds of relocation, or moves of ANLS); None: until nothing helps.
-    random_state : seed of the held-out points and of the random starts.
+    random_state : seed of the held-out points, of the random starts and of simulated intervals.
+    loss : "squared"; "huber" or "bisquare", which count outliers for less; "auto": with n_knots "auto" and
+        "bic", bisquare if a point lies beyond 4.685 robust standard deviations of it, else squared.
+    min_knots, min_points : for "auto", the fewest knots; the fewest distinct x of a piece.
+    certify : whether to prove that no other knots have a lower loss, and take them if they have: "auto" where
+        that is cheap (200 points, 6 knots).
+    weights : what sample weights mean: "repetition", a weight k is worth k equal rows; "precision", 1/σ_i² up
+        to a factor: they are scaled to mean 1.
+    missing : "error", or "drop": rows without a value of x or y are left out.
+    extrapolation : beyond the data, "linear" goes along the outer pieces, "constant" stays at the last value,
+        "error" refuses.
 
     Attributes
     ----------
     pieces_ : `Pieces`, the fitted function.
-    knots_ : (K,), increasing.
-    slopes_ : (K + 1,), of the lines y = intercept + slope · x.
+    knots_ : (K,), increasing; dates if x are.
+    slopes_ : (K + 1,), of the lines y = intercept + slope · x (per day for dates).
     intercepts_ : (K + 1,).
     n_knots_ : K.
     network_ : the same function as a `KnotNetwork` (see `Pieces.to_network`).
+    path_ : what was tried, a list of `PathRow`: n_knots, loss, criterion, cv_error, knots.
+    optimal_ : whether these are the best knots there are: True, False or None (not tried or not decided).
+    loss_ : "squared", "huber" or "bisquare"; outliers_ : (n,), which rows lie beyond 4.685 robust σ.
+    noise_ : ρ and τ, the correlation of neighbouring residuals, and how many points count as one.
+    notes_ : sentences on what was found, left out, or is doubtful.
     loss_history_ : ½ Σ w r² at the start and after every iteration, decreasing.
     validation_history_ : mean squared errors on held-out points, empty if there are none.
     n_iter_ : iterations made.
@@ -104,23 +111,30 @@ class ANLSRegressor(UnivariateRegressor):
     --------
     >>> import numpy as np
     >>> x = np.linspace(-1, 1, 50)
-    >>> model = ANLSRegressor(n_knots="auto").fit(x[:, None], np.abs(x - 0.2))
+    >>> model = ANLSRegressor().fit(x, np.abs(x - 0.2))
     >>> model.knots_.round(6), model.slopes_.round(6)
     (array([0.2]), array([-1.,  1.]))
     """
 
     def __init__(
         self,
-        n_knots: int | str = 10,
+        n_knots: int | str = "auto",
         *,
         search: str = "relocation",
         left: str = "line",
-        selection: str = "cv",
+        selection: str = "bic",
         max_knots: int | None = None,
         n_starts: int = 1,
         validation_fraction: float = 0.0,
         max_iter: int | None = None,
         random_state: int | np.random.RandomState | None = None,
+        loss: str = "auto",
+        min_knots: int = 0,
+        min_points: int = 1,
+        certify: str | bool = "auto",
+        weights: str = "repetition",
+        missing: str = "error",
+        extrapolation: str = "linear",
     ) -> None:
         self.n_knots = n_knots
         self.search = search
@@ -131,6 +145,13 @@ class ANLSRegressor(UnivariateRegressor):
         self.validation_fraction = validation_fraction
         self.max_iter = max_iter
         self.random_state = random_state
+        self.loss = loss
+        self.min_knots = min_knots
+        self.min_points = min_points
+        self.certify = certify
+        self.weights = weights
+        self.missing = missing
+        self.extrapolation = extrapolation
 
     def fit(
         self,
@@ -140,26 +161,65 @@ class ANLSRegressor(UnivariateRegressor):
         *,
         progress: Progress | None = None,
     ) -> Self:
-        """Fit to X (n, 1) and y (n,) with weights ≥ 0 (n,); a weight k is worth k equal rows.
+        """Fit to X (n, 1) or (n,) and y (n,) with weights ≥ 0 (n,); a weight k is worth k equal rows.
 
         `progress` is called on the way with the fraction done (None: not known) and what is being done.
         """
         self._check_parameters()
-        x, targets = self._validated(X, y)
-        weights = _check_sample_weight(sample_weight, x, dtype=np.float64, ensure_non_negative=True)
+        x, targets, weights, kept = self._rows_of(X, y, sample_weight)
+        rows = distinct_rows(x, targets, weights, free_left=self.left == "line")
+        points = rows.points()
         rng = check_random_state(self.random_state)
-        points = merged_points(x, targets, weights, free_left=self.left == "line")
         train, held_out = self._divided(points, rng)
-        done, errors = self._best(train, held_out, rng, progress)
+        chosen = self._chosen(rows, train, progress)
+        if chosen is not None and chosen.factors is not None:
+            points = train = rows.points(chosen.factors)
+        done, errors = self._best(train, held_out, rng, chosen, progress)
         knots = done.knots
         if held_out is not None and self.search == "relocation":
             # With the held-out points the lines are others.
             knots, _ = limit_overshoot(knots, points)
+        knots, self.optimal_ = self._certified(points, knots)
         self._remember(points.pieces(knots, points.fit(knots)[1]))
-        self.loss_history_ = train.half_sums(done.losses)
+        self.loss_history_ = np.minimum.accumulate(
+            np.append(train.half_sums(done.losses), points.half_sums(np.array([points.fit(knots)[0]])))
+            if self.optimal_ and held_out is None and points.fit(knots)[0] < done.losses[-1]
+            else train.half_sums(done.losses)
+        )
         self.n_iter_ = max(done.iterations, 1)
         self.validation_history_ = points.scale**2 * errors
+        self._reflect(rows, points, chosen, x, targets, weights, kept)
         return self
+
+    def predict(self, X: ArrayLike) -> Floats:
+        """Return f at the rows of X, (n, 1) or (n,) → (n,)."""
+        x, low, high = self._places(X), self.pieces_.low, self.pieces_.high
+        if self.extrapolation == "error" and len(x) and (x.min() < low or x.max() > high):
+            shown_low, shown_high = self._shown(np.array([low, high]))
+            raise InvalidInputError(
+                f"X: must lie in the range of the fitted data, {shown_low} to {shown_high}, "
+                "with extrapolation='error'"
+            )
+        return self.pieces_.predict(np.clip(x, low, high) if self.extrapolation == "constant" else x)
+
+    def _rows_of(self, X: Any, y: Any, sample_weight: Any) -> tuple[Floats, Floats, Floats, Bools | None]:
+        """Return x, y and weights (n,) of the rows that have values, and which ones those are (None: all)."""
+        kept = None
+        if self.missing == "drop":
+            column = as_column(X, vectors=self._vectors)
+            kept = complete_rows(column.values, y)
+            if not kept.any():
+                raise InvalidInputError("X, y: no row has a value of both, got missing ones only")
+            if kept.all():
+                kept = None
+            else:
+                X, y = np.asarray(X)[kept], np.asarray(y)[kept]
+                sample_weight = None if sample_weight is None else np.asarray(sample_weight)[kept]
+        x, targets = self._validated(X, y)
+        weights = _check_sample_weight(sample_weight, x, dtype=np.float64, ensure_non_negative=True)
+        if self.weights == "precision" and weights.sum() > 0:
+            weights = weights * ((weights > 0).sum() / weights.sum())
+        return x, targets, weights, kept
 
     def _check_parameters(self) -> None:
         if isinstance(self.n_knots, str):
@@ -169,10 +229,21 @@ class ANLSRegressor(UnivariateRegressor):
                 )
         else:
             count(self.n_knots, "n_knots", at_least=0)
-        one_of(self.search, "search", SEARCHES)
-        one_of(self.left, "left", LEFT)
-        one_of(self.selection, "selection", SELECTIONS)
+        for name, allowed in (
+            ("search", SEARCHES),
+            ("left", LEFT),
+            ("selection", SELECTIONS),
+            ("loss", LOSSES),
+            ("weights", WEIGHTS),
+            ("missing", MISSING),
+            ("extrapolation", EXTRAPOLATIONS),
+        ):
+            one_of(getattr(self, name), name, allowed)
+        if self.certify not in CERTIFY:
+            raise InvalidInputError(f"certify: must be 'auto', True or False, got {shown(self.certify)}")
         count(self.n_starts, "n_starts")
+        count(self.min_points, "min_points")
+        count(self.min_knots, "min_knots", at_least=0)
         unit_interval(self.validation_fraction, "validation_fraction")
         for name in ("max_knots", "max_iter"):
             if getattr(self, name) is not None:
@@ -188,14 +259,48 @@ class ANLSRegressor(UnivariateRegressor):
         out[rng.permutation(size)[:held]] = True
         return points.part(~out), points.part(out)
 
+    def _chosen(self, rows: Rows, train: Points, progress: Progress | None) -> Selected | None:
+        """Return the path and what is chosen on it; None where a search of a given number needs none."""
+        setting = Setting(
+            search=self.search,
+            selection=self.selection,
+            loss=self.loss if self.left == "line" else "squared",
+            min_points=self.min_points,
+            min_knots=self.min_knots,
+            max_knots=self.max_knots,
+            precision=self.weights == "precision",
+        )
+        if isinstance(self.n_knots, str):
+            chosen = select(rows, train, setting, progress)
+            if self.selection == "cv" and self.loss in ROBUST:
+                chosen = refitted(rows, chosen, self.loss, setting)
+            return chosen
+        number = useful(self.n_knots, train, self.min_points)
+        if setting.loss in ROBUST:
+            return robust_path(rows, setting, setting.loss, exactly=number)
+        plain = self.search == "relocation" and self.max_iter is None and self.validation_fraction == 0
+        if number > FEW or not plain:
+            return None
+        path = Path(merged_enough(train, number), self.search, self.min_points)
+        path.walk(range(useful(number + BEYOND, train, self.min_points) + 1))
+        fits = path.fitted()
+        choice = choose(fits, train.size, float(path.points.w.sum()))
+        return Selected(path.knots(number), fits, choice.values, noise=choice.noise)
+
     def _best(
-        self, train: Points, held_out: Points | None, rng: np.random.RandomState, progress: Progress | None
+        self,
+        train: Points,
+        held_out: Points | None,
+        rng: np.random.RandomState,
+        chosen: Selected | None,
+        progress: Progress | None,
     ) -> tuple[Step, Floats]:
         """Return the best of n_starts searches, and the errors on its way if points are held out."""
-        most = np.inf if self.max_iter is None else self.max_iter
+        if chosen is not None and chosen.factors is not None:
+            return Step(chosen.knots, np.array([train.fit(chosen.knots)[0]]), 1), np.empty(0)
         found: list[tuple[Step, Floats]] = []
-        for start in islice(self._starts(train, rng, progress), self.n_starts):
-            steps = SEARCHES[self.search](train, start, most)
+        for start in islice(self._starts(train, rng, chosen), self.n_starts):
+            steps = self._searched(train, start)
             if progress:
                 steps = watched(steps, progress)
             if held_out is None:
@@ -204,143 +309,47 @@ class ANLSRegressor(UnivariateRegressor):
                 found.append(best_on(held_out, train, steps))
         return min(found, key=lambda one: float(one[0].losses[-1] if held_out is None else one[1].min()))
 
-    def _starts(
-        self, train: Points, rng: np.random.RandomState, progress: Progress | None
-    ) -> Iterator[Floats]:
+    def _searched(self, train: Points, start: Floats) -> Iterator[Step]:
+        """Yield the steps of the search from one start."""
+        most = np.inf if self.max_iter is None else self.max_iter
+        if self.search != "relocation":
+            return SEARCHES[self.search](train, start, most)
+        if len(train.x) <= LARGE or len(start) > len(train.x) // 20:
+            return relocation(train, start, most, least=self.min_points)
+        coarse = merged_enough(train, len(start))
+        return polished(train, summary(relocation(coarse, start, most, least=self.min_points)).knots)
+
+    def _starts(self, train: Points, rng: np.random.RandomState, chosen: Selected | None) -> Iterator[Floats]:
         """Yield starting knots without end."""
-        if isinstance(self.n_knots, str):
-            largest = default_largest(train) if self.max_knots is None else useful(self.max_knots, train)
-            chosen = select(train, self.search, self.selection, largest, progress)
-            yield chosen
-            yield from islice(starts(len(chosen), train, rng), 1, None)
+        if chosen is None:
+            yield from starts(useful(int(self.n_knots), train, self.min_points), train, rng)
         else:
-            yield from starts(useful(self.n_knots, train), train, rng)
+            yield chosen.knots
+            yield from starts(len(chosen.knots), train, rng)
 
+    def _certified(self, points: Points, knots: Floats) -> tuple[Floats, bool | None]:
+        """Return the best knots there are if that is proved, and whether it is."""
+        plain = self.search == "relocation" and self.max_iter is None and self.validation_fraction == 0
+        if self.certify is False or (self.certify == "auto" and not plain):
+            return knots, None
+        found = certified(points, knots, least=self.min_points, cheap=self.certify == "auto")
+        return found.knots, found.optimal
 
-class Growth:
-    """Fits to the same points with different numbers of knots, each begun from the largest smaller one."""
-
-    def __init__(self, points: Points, search: str) -> None:
-        self.points, self._search = points, search
-        self._knots: dict[int, Floats] = {0: np.empty(0)}
-        self.losses: dict[int, float] = {}
-
-    def knots(self, number: int) -> Floats:
-        """Return `number` knots, fitted."""
-        if number not in self.losses:
-            steps = self._relocated(number) if self._search == "relocation" else self._moved(number)
-            done = summary(steps)
-            self._knots[number], self.losses[number] = done.knots, float(done.losses[-1])
-        return self._knots[number]
-
-    def _relocated(self, number: int) -> Iterator[Step]:
-        """Search on from fewer knots and dead ones, for which a relocation finds places."""
-        fewer = self._knots[max(known for known in self._knots if known <= number)]
-        start = np.append(fewer, np.full(number - len(fewer), self.points.x[-1]))
-        return relocation(self.points, start, ROUNDS, WIDTH)
-
-    def _moved(self, number: int) -> Iterator[Step]:
-        """Search from the first start of all, since the moves of the paper bring no dead knot to life."""
-        start = next(starts(number, self.points, np.random.RandomState(0)))
-        return paper_moves(self.points, start, np.inf)
-
-
-def geometric_numbers(largest: int) -> list[int]:
-    """Return 0, 1, 2, 3, 4, 6, 8, 11, 16, … up to `largest`: powers of √2."""
-    powers = {round(2 ** (i / 2)) for i in range(2 * max(largest, 1).bit_length())}
-    return [0, *sorted(power for power in powers if power < largest), largest] if largest else [0]
-
-
-def between(numbers: list[int], chosen: int) -> list[int]:
-    """Return the numbers to try between the neighbours of `chosen` in an increasing list."""
-    place = numbers.index(chosen)
-    near = numbers[max(place - 1, 0) : place + 2]
-    new: set[int] = set()
-    for low, high in pairwise(near):
-        new |= {round(number) for number in np.linspace(low, high, REFINED + 2)}
-    return sorted(new - set(numbers))
-
-
-def default_largest(points: Points) -> int:
-    """Return the most knots to try when the user does not say."""
-    return useful(min(LARGEST, max(2, len(points.x) // POINTS_PER_KNOT)), points)
-
-
-def select(
-    points: Points, search: str, selection: str, largest: int, progress: Progress | None = None
-) -> Floats:
-    """Return as many fitted knots (n,) as the data call for, at most `largest`."""
-    points = points.coarser(max(MERGED, MERGED_PER_KNOT * largest))
-    growth = Growth(points, search)
-    by_bic = selection == "bic" or len(points.x) < LEAST_FOR_FOLDS
-    judge = _bic(growth) if by_bic else _cross_validation(points, search)
-    numbers, tried = geometric_numbers(largest), list[int]()
-    for number in numbers:
-        if progress:
-            # More knots take more time; the search may well end before the largest number.
-            progress(sum(tried) / max(sum(numbers), 1), f"trying {number:,} knots")
-        tried.append(number)
-        chosen = judge(tried)
-        if number >= max(ALWAYS, LOOK_AHEAD * chosen):
-            break
-    if progress:
-        progress(None, f"trying numbers around {chosen:,} knots")
-    chosen = judge(sorted([*tried, *between(tried, chosen)]))
-    for number in tried:
-        if number < chosen:
-            growth.knots(number)
-    return growth.knots(chosen)
-
-
-Judge = Callable[[list[int]], int]
-"""Increasing numbers of knots → the one to be preferred."""
-
-
-def _bic(growth: Growth) -> Judge:
-    points = growth.points
-    n, total = points.effective, float(points.w.sum())
-
-    def criterion(number: int) -> float:
-        growth.knots(number)
-        mean = (growth.losses[number] + points.scatter.sum()) / total
-        return float(n * np.log(max(mean, ROUNDING)) + (2 * number + 2) * np.log(n))
-
-    return lambda numbers: min(numbers, key=criterion)
-
-
-def _cross_validation(points: Points, search: str) -> Judge:
-    number = min(FOLDS, len(points.x))
-    places = np.arange(len(points.x)) % number
-    folds = [_Fold(points, places == fold, search) for fold in range(number)]
-
-    def errors(number: int) -> Floats:
-        return np.concatenate([fold.errors(number) for fold in folds])
-
-    weights = np.concatenate([fold.test.w for fold in folds])
-    weights = weights / weights.sum()
-
-    def judge(numbers: list[int]) -> int:
-        table = np.array([errors(number) for number in numbers])
-        excess = table - table[np.argmin(table @ weights)]
-        means = excess @ weights
-        deviations = np.sqrt(((excess - means[:, None]) * weights) ** 2 @ np.ones(len(weights)))
-        return numbers[int(np.argmax(means <= deviations))]
-
-    return judge
-
-
-class _Fold:
-    """Some points left out, and the errors of fits to the others on them."""
-
-    def __init__(self, points: Points, left_out: Bools, search: str) -> None:
-        self.test = points.part(left_out)
-        self._growth = Growth(points.part(~left_out), search)
-        self._errors: dict[int, Floats] = {}
-
-    def errors(self, number: int) -> Floats:
-        """Return the squared errors (k,) of the fit with `number` knots at the points left out."""
-        if number not in self._errors:
-            knots = self._growth.knots(number)
-            squares = squared_errors(knots, self._growth.points, self.test)
-            self._errors[number] = np.maximum(squares, ROUNDING)
-        return self._errors[number]
+    def _reflect(
+        self,
+        rows: Rows,
+        points: Points,
+        chosen: Selected | None,
+        x: Floats,
+        targets: Floats,
+        weights: Floats,
+        kept: Bools | None,
+    ) -> None:
+        """Set what a reader of the fit wants to know beside the function."""
+        self._rows, self._points, self._chosen_ = rows, points, chosen
+        self.path_: list[PathRow] = [] if chosen is None else path_rows(chosen, points, self._shown)
+        self.loss_ = "squared" if chosen is None else chosen.loss
+        rest = (self.pieces_.predict(x) - targets) * (np.sqrt(weights) if self.weights == "precision" else 1)
+        far = outliers(rest, np.ones(len(rest)) if self.weights == "precision" else weights) & (weights > 0)
+        self.outliers_ = far if kept is None else np.isin(np.arange(len(kept)), np.flatnonzero(kept)[far])
+        self._set_notes(int((~kept).sum()) if kept is not None else 0, weights)

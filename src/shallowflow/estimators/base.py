@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,11 +16,20 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from shallowflow.arrays import Floats, FrozenArrays, increasing, real, vector
 from shallowflow.errors import InvalidInputError
+from shallowflow.estimators.columns import as_column, to_dates
 from shallowflow.models.networks import KnotNetwork, inputs_of
+
+MEETING = 1e-8
+"""Lines that are apart by less than this share of the function's size meet."""
 
 
 class OneFeatureRegressor(RegressorMixin, BaseEstimator):
-    """Base of regressors y ≈ f(x) for one feature x."""
+    """Base of regressors y ≈ f(x) for one feature x: a column, a vector, dates (`columns`)."""
+
+    _vectors = True
+    """Whether a vector (n,) is taken for a column (n, 1); scikit-learn's own checks want it refused."""
+    _dates = False
+    x_name_: str | None
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -29,8 +38,20 @@ class OneFeatureRegressor(RegressorMixin, BaseEstimator):
 
     def _validated(self, X: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
         """Return x (n,) and y (n,) as checked numbers; remember the number and names of features."""
-        inputs, targets = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        column = as_column(X, vectors=self._vectors)
+        inputs, targets = validate_data(self, column.values, y, dtype=np.float64, y_numeric=True)
+        self._dates, self.x_name_ = column.dates, column.name
         return self._column(inputs), np.asarray(targets, dtype=np.float64)
+
+    def _places(self, X: ArrayLike) -> Floats:
+        """Return x (n,) of inputs to predict at: dates if dates were fitted."""
+        check_is_fitted(self)
+        column = as_column(X, vectors=self._vectors)
+        if column.dates != self._dates:
+            kinds = ("numbers", "dates")
+            fitted, given = kinds[self._dates], kinds[column.dates]
+            raise InvalidInputError(f"X: must be {fitted} as in the fit, got {given}")
+        return self._column(validate_data(self, column.values, reset=False, dtype=np.float64))
 
     def _column(self, inputs: Floats) -> Floats:
         """Return the only column of the inputs."""
@@ -39,6 +60,10 @@ class OneFeatureRegressor(RegressorMixin, BaseEstimator):
                 f"X: must have shape (n, 1), got {inputs.shape}; choose one feature, as in X[:, [0]]"
             )
         return inputs[:, 0]
+
+    def _shown(self, places: Floats) -> Any:
+        """Return places on the line as the user has them: numbers or dates."""
+        return to_dates(places) if self._dates else places
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
@@ -103,6 +128,16 @@ class Pieces(FrozenArrays):
         return np.concatenate([self.knots, [np.inf]])
 
     @property
+    def continuous(self) -> bool:
+        """Whether the lines meet at the knots, up to rounding."""
+        left, right = (
+            self.heights[piece] + self.slopes[piece] * (self.knots - self.centres[piece])
+            for piece in (slice(None, -1), slice(1, None))
+        )
+        size = np.abs(self.heights).max() + np.abs(self.slopes).max() * (self.high - self.low)
+        return bool(np.all(np.abs(left - right) <= MEETING * size))
+
+    @property
     def intercepts(self) -> Floats:
         """The value of every line at x = 0, (K + 1,)."""
         return self.heights - self.slopes * self.centres
@@ -148,13 +183,14 @@ class UnivariateRegressor(OneFeatureRegressor):
     pieces_: Pieces
 
     def predict(self, X: ArrayLike) -> Floats:
-        """Return f at the rows of X, (n, 1) → (n,)."""
-        check_is_fitted(self)
-        return self.pieces_.predict(self._column(validate_data(self, X, reset=False, dtype=np.float64)))
+        """Return f at the rows of X, (n, 1) or (n,) → (n,)."""
+        x = self._places(X)
+        return self.pieces_.predict(x)
 
     def _remember(self, pieces: Pieces) -> None:
         """Set the fitted attributes that follow from the pieces."""
         self.pieces_ = pieces
         self.network_ = pieces.to_network()
-        self.knots_, self.slopes_, self.intercepts_ = pieces.knots, pieces.slopes, pieces.intercepts
+        self.knots_ = self._shown(pieces.knots)
+        self.slopes_, self.intercepts_ = pieces.slopes, pieces.intercepts
         self.n_knots_ = len(pieces.knots)

@@ -1,4 +1,4 @@
-"""`Points`: data on a line, sorted, merged, weighted, on a unit scale, and the fit for given knots."""
+"""`Rows` and `Points`: data on a line, sorted, merged, weighted, on a unit scale; the fit for given knots."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from shallowflow.arrays import Bools, Floats
+from shallowflow.arrays import Bools, Floats, Ints
 from shallowflow.errors import InvalidInputError
 from shallowflow.estimators.base import Pieces
 
@@ -17,9 +17,9 @@ class Points:
 
     x: (m,) strictly increasing in [0, 2]; y: (m,) in [−1, 1]; w: (m,) in (0, 1]; scatter: (m,). The original
     inputs are low + half · x, the targets centre + scale · y. So a fit depends neither on units nor on the
-    order of the rows, and no sum overflows. `effective` is (Σ w)² / Σ w² of the original rows: how many equal
-    weights they are worth. free_left: whether fits have a free line left of their first knot; else they
-    vanish there, and centre = 0.
+    order of the rows, and no sum overflows. `size` is n = Σ w of the original rows, since a weight k is worth
+    k equal rows. free_left: whether fits have a free line left of their first knot; else they vanish there,
+    and centre = 0.
     """
 
     x: Floats
@@ -31,7 +31,7 @@ class Points:
     centre: float
     scale: float
     unit: float
-    effective: float
+    size: float
     free_left: bool = True
 
     @property
@@ -87,32 +87,65 @@ class Points:
         return Pieces(places, centres, heights, slopes, self.low, self.low + 2 * self.half)
 
 
-def merged_points(x: Floats, y: Floats, weights: Floats, *, free_left: bool = True) -> Points:
-    """Return the points of the rows (x_i, y_i) with weights ≥ 0, each (n,)."""
-    rows = np.lexsort((weights, y, x))
-    rows = rows[weights[rows] > 0]
-    if len(rows) == 0:
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Distinct rows (x_i, y_i), sorted, on the unit scale of `Points`, with the sums w of their weights.
+
+    x, y, w: (k,), w in the user's units; group: (k,), the point that each belongs to.
+    """
+
+    x: Floats
+    y: Floats
+    w: Floats
+    group: Ints
+    low: float
+    half: float
+    centre: float
+    scale: float
+    free_left: bool = True
+
+    def points(self, factors: Floats | None = None) -> Points:
+        """Return the points of these rows, the weights times `factors` ≥ 0 (k,); `size` does not change."""
+        w, y, group = self.w, self.y, self.group
+        if factors is not None:
+            kept = factors * w > 0
+            w, y, group = (factors * w)[kept], y[kept], self.group[kept]
+        first = np.flatnonzero(np.diff(group, prepend=-1))
+        x = (self.x if factors is None else self.x[kept])[first]
+        group = np.cumsum(np.diff(group, prepend=group[0]) != 0)
+        merged = np.bincount(group, w)
+        means = y[first] + np.bincount(group, w * (y - y[first][group])) / merged
+        scatter = np.bincount(group, w * (y - means[group]) ** 2)
+        most = float(merged.max())
+        unit = most * self.scale * self.scale
+        if not np.isfinite(unit):
+            raise InvalidInputError(f"y: squares must not overflow, got a range of {2 * self.scale:g}")
+        columns = x, means, merged / most, scatter / most
+        place = self.low, self.half, self.centre, self.scale
+        return Points(*columns, *place, unit, float(self.w.sum()), self.free_left)
+
+
+def distinct_rows(x: Floats, y: Floats, weights: Floats, *, free_left: bool = True) -> Rows:
+    """Return the distinct ones of the rows (x_i, y_i) with weights ≥ 0, each (n,)."""
+    order = np.lexsort((weights, y, x))
+    order = order[weights[order] > 0]
+    if len(order) == 0:
         raise InvalidInputError("sample_weight: must have a positive entry, got none")
-    x, y, weights = x[rows], y[rows], weights[rows]
+    x, y, weights = x[order], y[order], weights[order]
     low, half = _range(x, "X")
     centre, scale = _range(y, "y") if free_left else (0.0, float(np.abs(y).max()) or 1.0)
     centre += scale if free_left else 0.0
-    largest = float(weights.max())
-    effective = float(np.sum(weights / largest) ** 2 / np.sum((weights / largest) ** 2))
-    # Equal rows first: then a row of weight 2 and two rows are the same to the last bit.
+    # Equal rows are one: then a row of weight 2 and two rows are the same to the last bit.
     distinct = np.flatnonzero((np.diff(x, prepend=np.nan) != 0) | (np.diff(y, prepend=np.nan) != 0))
     x, y, weights = x[distinct], y[distinct], np.add.reduceat(weights, distinct)
     x, y = (x - low) / half, (y - centre) / scale
-    x, first, group = np.unique(x, return_index=True, return_inverse=True)
-    merged = np.bincount(group, weights)
-    means = y[first] + np.bincount(group, weights * (y - y[first][group])) / merged
-    scatter = np.bincount(group, weights * (y - means[group]) ** 2)
-    most = float(merged.max())
-    unit = most * scale * scale
-    if not np.isfinite(unit):
-        raise InvalidInputError(f"y: squares must not overflow, got a range of {2 * scale:g}")
-    columns = x, means, merged / most, scatter / most
-    return Points(*columns, low, half, centre, scale, unit, effective, free_left)
+    group = np.cumsum(np.diff(x, prepend=x[0]) != 0)
+    return Rows(x, y, weights, group, low, half, centre, scale, free_left)
+
+
+def merged_points(x: Floats, y: Floats, weights: Floats, *, free_left: bool = True) -> Points:
+    """Return the points of the rows (x_i, y_i) with weights ≥ 0, each (n,)."""
+    return distinct_rows(x, y, weights, free_left=free_left).points()
 
 
 def _range(values: Floats, name: str) -> tuple[float, float]:

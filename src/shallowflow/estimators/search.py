@@ -27,6 +27,8 @@ LARGEST_VALUE = 2.0
 """Bound on |f| at knots among the data, where the targets lie in [−1, 1]: half their range beyond them."""
 MARGIN = 1e-8
 """Where rule 6 (iii) of [plateau] §4.2 puts a knot left of the data (of range 2, as the paper's)."""
+POLISH_STEPS, POLISH_TOLERANCE = 20, 1e-7
+"""On all points, when the knots were found on merged ones."""
 CHUNK = 64
 """Moves of ANLS between two looks at the knots."""
 
@@ -40,29 +42,43 @@ class Step:
     iterations: int
 
 
-Progress = Callable[[float | None, str], None]
-"""Called with the fraction done, None where that is not known, and what is being done."""
-
 Search = Callable[[Points, Floats, float], Iterator[Step]]
 """(points, starting knots (n,), most iterations) → steps, the first one the start."""
 
 
-def relocation(points: Points, knots: Floats, max_iter: float, width: int = 10) -> Iterator[Step]:
-    """Rounds of relocation, sweeps and polish, until none of `width`² exchanges of a knot helps."""
+def relocation(
+    points: Points, knots: Floats, max_iter: float, width: int = 10, *, least: int = 1
+) -> Iterator[Step]:
+    """Rounds of relocation, sweeps and polish, until none of `width`² exchanges of a knot helps.
+
+    `least`: the fewest points of a piece.
+    """
     from shallowflow.kernels.fitting.anls import CONVERGED
     from shallowflow.kernels.fitting.search import improve
 
-    knots, loss = limit_overshoot(knots, points)
+    knots, loss = _admissible(knots, points, least)
     yield Step(knots, np.array([loss]), 0)
     done, status = 0, None
     while done < max_iter and status != CONVERGED:
         new, _, status = improve(knots, *points.data, 1, width)
-        new, new_loss = limit_overshoot(new, points)
+        new, new_loss = _admissible(new, points, least)
         done += 1
         if not new_loss < loss:
             break
         knots, loss = new, new_loss
         yield Step(knots, np.array([loss]), 1)
+
+
+def polished(points: Points, knots: Floats) -> Iterator[Step]:
+    """Newton steps on all points from knots found on fewer; dead and far ones stay as they are."""
+    from shallowflow.kernels.fitting.search import polish
+
+    knots, loss = limit_overshoot(knots, points)
+    yield Step(knots, np.array([loss]), 0)
+    new, losses, _ = polish(knots, *points.data, POLISH_STEPS, POLISH_TOLERANCE)
+    new, after = limit_overshoot(new, points)
+    if after < loss:
+        yield Step(new, np.array([after]), len(losses) - 1)
 
 
 def paper_moves(points: Points, knots: Floats, max_iter: float) -> Iterator[Step]:
@@ -83,7 +99,7 @@ def paper_moves(points: Points, knots: Floats, max_iter: float) -> Iterator[Step
 SEARCHES: dict[str, Search] = {"relocation": relocation, "anls": paper_moves}
 
 
-def watched(steps: Iterable[Step], progress: Progress) -> Iterator[Step]:
+def watched(steps: Iterable[Step], progress: Callable[[float | None, str], None]) -> Iterator[Step]:
     """Yield the same steps and report the iterations made; how many there will be is not known."""
     done = 0
     for step in steps:
@@ -108,9 +124,13 @@ def best_on(held_out: Points, train: Points, steps: Iterable[Step]) -> tuple[Ste
     return Step(best.knots, whole.losses, whole.iterations), errors
 
 
-def useful(n_knots: int, points: Points) -> int:
-    """Return how many of n_knots can matter: with this many the points are interpolated."""
-    return min(n_knots, max(len(points.x) - 2, 0) if points.free_left else len(points.x))
+def useful(n_knots: int, points: Points, least: int = 1) -> int:
+    """Return how many of n_knots can matter: with this many the points are interpolated.
+
+    With `least` points in every piece there may be fewer.
+    """
+    most = max(len(points.x) - 2, 0) if points.free_left else len(points.x)
+    return min(n_knots, most, max(len(points.x) // least - 1, 0) if least > 1 else most)
 
 
 def starts(n_knots: int, points: Points, rng: np.random.RandomState) -> Iterator[Floats]:
@@ -128,6 +148,36 @@ def _among(points: Points, fractions: Floats) -> Floats:
     if not points.free_left:
         knots[:1] = points.x[0] - MARGIN
     return knots
+
+
+def _admissible(knots: Floats, points: Points, least: int) -> tuple[Floats, float]:
+    """Return knots (n,) that do not overshoot, and leave `least` points to every piece; and their loss."""
+    knots, loss = limit_overshoot(knots, points)
+    return (knots, loss) if least == 1 else spaced(knots, points, least)
+
+
+def spaced(knots: Floats, points: Points, least: int) -> tuple[Floats, float]:
+    """Return as many knots (n,), sorted, with at least `least` points between neighbours; and their loss.
+
+    Of a piece with fewer points one end moves out, or its knot is dead, whichever costs least.
+    """
+    x, end = points.x, points.x[-1]
+    for _ in range(4 * len(knots)):
+        live = knots[knots < end]
+        edges = np.concatenate([[0], np.searchsorted(x, live, side="right"), [len(x)]])
+        short = np.flatnonzero(np.diff(edges) < least)
+        if len(short) == 0:
+            break
+        piece = int(short[0])
+        trials = []
+        for knot in (piece - 1, piece):
+            if 0 <= knot < len(live):
+                count = edges[piece + 1] - least if knot < piece else edges[piece] + least
+                room = edges[knot] + least <= count <= edges[knot + 2] - least
+                places = [end, x[count - 1]] if room else [end]
+                trials += [np.sort(np.append(np.delete(knots, knot), place)) for place in places]
+        knots = min(trials, key=lambda trial: points.fit(trial)[0])
+    return knots, points.fit(knots)[0]
 
 
 def limit_overshoot(knots: Floats, points: Points) -> tuple[Floats, float]:

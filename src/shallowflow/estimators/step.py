@@ -21,12 +21,13 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight
 
 from shallowflow.arrays import Floats, Ints, count, non_negative, one_of, positive
 from shallowflow.data.targets import PiecewiseConstant
 from shallowflow.estimators.base import OneFeatureRegressor
 from shallowflow.estimators.points import Points, merged_points
+from shallowflow.kernels.fitting.partition import divisions
 from shallowflow.landscape.two_timescale.population import (
     best_outer,
     feature_gram,
@@ -37,6 +38,10 @@ from shallowflow.landscape.two_timescale.population import (
 from shallowflow.models.networks import StepNetwork
 
 INITS = ("even", "uniform")
+METHODS = ("training", "exact")
+MOST_EXACT, CHEAP_EXACT = 5000, 1000
+"""Dynamic programming is quadratic in the points: merged beyond the first, done unasked up to the second."""
+REFINED_REACH = 20
 TRAINED_POINTS = 5000
 """Neighbouring points are merged to about this many for the training; cuts are placed on all of them."""
 SPACING_SHARE = 0.5
@@ -58,11 +63,11 @@ class StepRegressor(OneFeatureRegressor):
     window, and cuts that do not pay for themselves are pruned, with the penalty of Zhang and Siegmund (2007).
     The order of rows, units of x and y and repeated x make no difference.
 
-    **When to use something else.** Finding the best cuts of a sequence is a solved problem: dynamic
-    programming (`ruptures.KernelCPD`, `ruptures.Dynp`) finds the optimum, and a decision tree is faster.
-    This estimator is the paper's training as a tool: use it to study that training, or where a network is
-    wanted. It can miss jumps that have too few neurons around them, and pieces shorter than the spacing
-    1/n_neurons.
+    **When to use something else.** Finding the best cuts of a sequence is a solved problem: `method="exact"`
+    does so by dynamic programming, with the same penalty, and is what to use on data. The training is the
+    paper's, as a tool: use it to study that training, or where a network is wanted. It can miss jumps that
+    have too few neurons around them, and pieces shorter than the spacing 1/n_neurons; `notes_` says so where
+    the exact cuts are better.
 
     Parameters
     ----------
@@ -76,6 +81,7 @@ class StepRegressor(OneFeatureRegressor):
     max_iter : most steps of the training.
     tol : the training stops when the gradient in the positions (epsilon > 0: in everything) is this small.
     random_state : seed of the uniform start.
+    method : "training", or "exact": the best cuts there are, at most n_neurons, without any training.
 
     Attributes
     ----------
@@ -84,7 +90,11 @@ class StepRegressor(OneFeatureRegressor):
     n_jumps_ : K.
     network_ : the same function as a `StepNetwork` of sharpness 0.
     trained_network_ : the network at the end of the training, on [0, 1] and scaled targets.
-    converged_ : whether the training stopped by `tol`, or because no step, however short, lowered the loss.
+    converged_ : whether more training would have changed nothing: it came to rest, or its cuts were the same
+        after half of its steps.
+    stopped_ : what ended the training: "rest", "max_time" or "max_iter" ("exact": there was none).
+    optimal_ : whether no other cuts, as many, have a lower loss; None: not tried beyond 1,000 points.
+    notes_ : sentences on what ended the training, and whether the exact cuts are better.
     n_iter_ : steps of the training.
 
     Examples
@@ -108,6 +118,7 @@ class StepRegressor(OneFeatureRegressor):
         max_iter: int = 2000,
         tol: float = 1e-4,
         random_state: int | np.random.RandomState | None = None,
+        method: str = "training",
     ) -> None:
         self.n_neurons = n_neurons
         self.epsilon = epsilon
@@ -118,6 +129,7 @@ class StepRegressor(OneFeatureRegressor):
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
+        self.method = method
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to X (n, 1) and y (n,) with weights ≥ 0 (n,); a weight k is worth k equal rows."""
@@ -125,21 +137,51 @@ class StepRegressor(OneFeatureRegressor):
         x, targets = self._validated(X, y)
         weights = _check_sample_weight(sample_weight, x, dtype=np.float64, ensure_non_negative=True)
         points = merged_points(x, targets, weights)
-        cuts = np.empty(0, np.int64)
+        cuts, self.notes_ = np.empty(0, np.int64), list[str]()
         self.trained_network_, self.n_iter_, self.converged_ = StepNetwork(start, 0.0 * start), 1, True
-        if len(points.x) > 1:
+        self.stopped_: str = "rest"
+        if one_of(self.method, "method", METHODS) == "exact":
+            cuts, self.stopped_ = exact_cuts(points.coarser(MOST_EXACT), self.n_neurons), "exact"
+            if len(points.x) > MOST_EXACT:
+                cuts = refined(cuts * -(-len(points.x) // MOST_EXACT), sums_of(points), REFINED_REACH)
+        elif len(points.x) > 1:
             run = self._train(points, StepNetwork(start, np.zeros(len(start)), 0.0, sharpness))
-            self.trained_network_, self.converged_ = run.network, run.converged
+            self.trained_network_, self.stopped_ = run.network, run.stopped
             self.n_iter_ = max(run.steps, 1)
             cuts = self._cuts(points, run.network.positions, sharpness)
+            halfway = self._cuts(points, run.halfway.positions, sharpness)
+            self.converged_ = run.stopped == "rest" or np.array_equal(cuts, halfway)
+        self._compare(points, cuts)
         self._remember(points, cuts)
         return self
 
     def predict(self, X: ArrayLike) -> Floats:
         """Return f at the rows of X, (n, 1) → (n,)."""
-        check_is_fitted(self)
-        x = self._column(validate_data(self, X, reset=False, dtype=np.float64))
-        return np.asarray(self.values_[np.searchsorted(self.jumps_, x, side="right")])
+        x = self._places(X)
+        return np.asarray(self.values_[np.searchsorted(self._cuts_at, x, side="right")])
+
+    def _compare(self, points: Points, cuts: Ints) -> None:
+        """Set `optimal_` and `notes_` by the exact cuts, where these are cheap."""
+        if not self.converged_:
+            limit = getattr(self, self.stopped_)
+            self.notes_.append(f"The training was still changing its cuts at {self.stopped_} = {limit:g}.")
+        self.optimal_: bool | None = None
+        if len(points.x) > CHEAP_EXACT:
+            return
+        scatter, sums = float(points.scatter.sum()), sums_of(points)
+        costs, _ = divisions(points.x, points.y, points.w, len(cuts), lines=False)
+        own, slack = sums.total(cuts), 1e-9 * (sums.total(np.empty(0, np.int64)) + scatter)
+        self.optimal_ = bool(own <= costs[-1] + slack)
+        if self.method == "exact" or not self.prune:
+            return
+        exact = exact_cuts(points, self.n_neurons)
+        if (
+            _criterion(exact, sums, scatter, points.size)
+            < _criterion(cuts, sums, scatter, points.size) - 1e-6
+        ):
+            self.notes_.append(
+                f"The exact step fit is better by the criterion, with {len(exact)} jumps: method='exact'."
+            )
 
     def _start(self) -> tuple[Floats, float]:
         """Return positions and sharpness at the start; refuse bad parameters."""
@@ -176,7 +218,7 @@ class StepRegressor(OneFeatureRegressor):
         reach, sums = max(int(np.ceil(sharpness * size)), 1), sums_of(points)
         cuts = refined(cuts, sums, reach)
         if self.prune:
-            cuts = pruned(cuts, sums, reach, float(points.scatter.sum()))
+            cuts = pruned(cuts, sums, reach, float(points.scatter.sum()), points.size)
         return cuts
 
     def _remember(self, points: Points, cuts: Ints) -> None:
@@ -184,11 +226,12 @@ class StepRegressor(OneFeatureRegressor):
         sums = sums_of(points)
         centre = float(np.average(points.y, weights=points.w))
         x = points.low + points.half * points.x
-        self.jumps_ = 0.5 * (x[cuts - 1] + x[cuts])
+        self._cuts_at = 0.5 * (x[cuts - 1] + x[cuts])
+        self.jumps_ = self._shown(self._cuts_at)
         self.values_ = points.centre + points.scale * (centre + sums.means(cuts))
         self.n_jumps_ = len(cuts)
         self.network_ = StepNetwork(
-            self.jumps_ if len(cuts) else x[:1],
+            self._cuts_at if len(cuts) else x[:1],
             np.diff(self.values_) if len(cuts) else [0.0],
             self.values_[0],
         )
@@ -196,11 +239,12 @@ class StepRegressor(OneFeatureRegressor):
 
 @dataclass(frozen=True)
 class Training:
-    """The network at the end, how many steps led to it, and whether it had come to rest."""
+    """The network at the end and after half of the steps, how many there were, and what ended them."""
 
     network: StepNetwork
     steps: int
-    converged: bool
+    stopped: str
+    halfway: StepNetwork
 
 
 def train(
@@ -208,24 +252,29 @@ def train(
 ) -> Training:
     """Train until ‖∇_u L‖ ≤ stop (epsilon > 0: also ‖∇_a L‖), the slow time `until`, or `most` steps."""
     now = best_outer(network, target) if epsilon == 0 else network
-    loss, time, length = step_loss(now, target), 0.0, FIRST
+    loss, time, length, passed = step_loss(now, target), 0.0, FIRST, [now]
+
+    def ended(steps: int, stopped: str) -> Training:
+        return Training(now, steps, stopped, passed[len(passed) // 2])
+
     for steps in range(most):
         gradient = population_gradient(now, target)
         force = gradient["positions"]
         rest = 0.0 if epsilon == 0 else float(np.hypot(np.linalg.norm(gradient["outer"]), gradient["offset"]))
         if max(float(np.linalg.norm(force)), rest) <= stop:
-            return Training(now, steps, True)
+            return ended(steps, "rest")
         if time >= until:
-            return Training(now, steps, False)
+            return ended(steps, "max_time")
         length = min(length, until - time, _longest(now, force))
         moved, after = _attempt(now, target, force, length, epsilon)
         while after > loss * (1 + 1e-14) and length > TINY:
             length *= 0.5
             moved, after = _attempt(now, target, force, length, epsilon)
         if length <= TINY:
-            return Training(now, steps, True)
+            return ended(steps, "rest")
         now, loss, time, length = moved, after, time + length, length * GROWTH
-    return Training(now, most, False)
+        passed.append(now)
+    return ended(most, "max_iter")
 
 
 def _longest(now: StepNetwork, force: Floats) -> float:
@@ -314,7 +363,7 @@ def refined(cuts: Ints, sums: Sums, reach: int) -> Ints:
     return cuts
 
 
-def pruned(cuts: Ints, sums: Sums, reach: int, scatter: float) -> Ints:
+def pruned(cuts: Ints, sums: Sums, reach: int, scatter: float, rows: float | None = None) -> Ints:
     """Return the cuts that are worth their parameters, after dropping the least useful one by one.
 
     A criterion with the penalty of Zhang and Siegmund (2007), Biometrics 63, 22–32, for K cuts into pieces of
@@ -325,34 +374,43 @@ def pruned(cuts: Ints, sums: Sums, reach: int, scatter: float) -> Ints:
 
     K places and K + 1 heights leave n − 2K − 1 degrees of freedom: with n instead, which is the same for
     n ≫ K, cuts as many as points would fit anything and pay for any penalty. More cuts than leave one do not
-    compete. n counts distinct points (so that weights and repeated rows are the same); `scatter` is the
-    misfit within merged points.
+    compete. n is `rows`, the sum of the weights (None: the number of points), which is that of repeated rows;
+    `scatter` is the misfit within merged points.
     """
-    best, lowest = cuts, _criterion(cuts, sums, scatter)
+    rows = sums.size if rows is None else rows
+    best, lowest = cuts, _criterion(cuts, sums, scatter, rows)
     while len(cuts):
         edges = np.concatenate([[0], cuts, [sums.size]])
         joined = sums.misfit(edges[:-2], edges[2:])
         apart = sums.misfit(edges[:-2], edges[1:-1]) + sums.misfit(edges[1:-1], edges[2:])
         # After a removal: a neighbour may have kept a cut from its best place.
         cuts = refined(np.delete(cuts, int(np.argmin(joined - apart))), sums, reach)
-        value = _criterion(cuts, sums, scatter)
+        value = _criterion(cuts, sums, scatter, rows)
         if value <= lowest:
             best, lowest = cuts, value
     return best
 
 
-def _criterion(cuts: Ints, sums: Sums, scatter: float) -> float:
+def exact_cuts(points: Points, most: int) -> Ints:
+    """Return the best cuts there are by the criterion of `pruned`, at most `most`, by dynamic programming."""
+    most = min(most, len(points.x) - 1)
+    _, found = divisions(points.x, points.y, points.w, most, lines=False)
+    sums, scatter = sums_of(points), float(points.scatter.sum())
+    return min(found, key=lambda cuts: _criterion(cuts, sums, scatter, points.size))
+
+
+def _criterion(cuts: Ints, sums: Sums, scatter: float, size: float) -> float:
     """Return what `pruned` minimises; 0 without cuts."""
-    size, freedom = sums.size, sums.size - 2 * len(cuts) - 1
+    freedom = size - 2 * len(cuts) - 1
     if not len(cuts):
         return 0.0
-    if freedom < 1:
+    if freedom <= 0:
         return np.inf
     whole = float(sums.wyy[-1]) + scatter
     # A misfit below the rounding of its sums is zero: no more cuts can lower it.
     misfit = max(sums.total(cuts) + scatter, np.finfo(np.float64).eps * size * whole)
     if misfit >= whole:
         return np.inf
-    shares = np.diff(np.concatenate([[0], cuts, [size]])) / size
+    shares = np.diff(sums.w[np.concatenate([[0], cuts, [sums.size]])]) / sums.w[-1]
     penalty = 3.0 * len(cuts) * np.log(size) + np.log(shares).sum()
     return float(freedom * np.log(misfit / whole) + penalty)

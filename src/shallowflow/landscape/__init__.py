@@ -7,6 +7,7 @@ from shallowflow.lazy import attach
 if TYPE_CHECKING:
     from shallowflow.landscape.early_alignment.aligned_neurons import MergedNeurons as MergedNeurons
     from shallowflow.landscape.early_alignment.aligned_neurons import NeuronAlignment as NeuronAlignment
+    from shallowflow.landscape.early_alignment.aligned_neurons import alignment_time as alignment_time
     from shallowflow.landscape.early_alignment.aligned_neurons import merged_neurons as merged_neurons
     from shallowflow.landscape.early_alignment.aligned_neurons import neuron_alignment as neuron_alignment
     from shallowflow.landscape.early_alignment.balances import Balance as Balance
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from shallowflow.landscape.early_alignment.frozen import destinations as destinations
     from shallowflow.landscape.early_alignment.frozen import exit_time as exit_time
     from shallowflow.landscape.early_alignment.next_exit import next_exit as next_exit
+    from shallowflow.landscape.early_alignment.phase_state import PhaseState as PhaseState
+    from shallowflow.landscape.early_alignment.phase_state import local_rate as local_rate
+    from shallowflow.landscape.early_alignment.phase_state import phase_state as phase_state
     from shallowflow.landscape.early_alignment.pulls import AlignmentThreshold as AlignmentThreshold
     from shallowflow.landscape.early_alignment.pulls import Pull as Pull
     from shallowflow.landscape.early_alignment.pulls import alignment_threshold as alignment_threshold
@@ -59,8 +63,10 @@ if TYPE_CHECKING:
     from shallowflow.landscape.incremental import norm_constant as norm_constant
     from shallowflow.landscape.incremental import squared_norm as squared_norm
     from shallowflow.landscape.plateau.causes import LossParts as LossParts
+    from shallowflow.landscape.plateau.causes import Passage as Passage
     from shallowflow.landscape.plateau.causes import frozen_losses as frozen_losses
     from shallowflow.landscape.plateau.causes import loss_parts as loss_parts
+    from shallowflow.landscape.plateau.causes import next_passage as next_passage
     from shallowflow.landscape.plateau.levels import ExitCondition as ExitCondition
     from shallowflow.landscape.plateau.levels import RateBounds as RateBounds
     from shallowflow.landscape.plateau.levels import exit_condition as exit_condition
@@ -68,10 +74,13 @@ if TYPE_CHECKING:
     from shallowflow.landscape.plateau.levels import projected_residual as projected_residual
     from shallowflow.landscape.plateau.levels import rate_bounds as rate_bounds
     from shallowflow.landscape.plateau.levels import rate_matrix as rate_matrix
+    from shallowflow.landscape.plateau.stability import Stability as Stability
+    from shallowflow.landscape.plateau.stability import stability as stability
     from shallowflow.landscape.plateau.stationary import RegressionLines as RegressionLines
     from shallowflow.landscape.plateau.stationary import Stationarity as Stationarity
     from shallowflow.landscape.plateau.stationary import Trap as Trap
     from shallowflow.landscape.plateau.stationary import fully_trained as fully_trained
+    from shallowflow.landscape.plateau.stationary import macroscopic_data as macroscopic_data
     from shallowflow.landscape.plateau.stationary import regression_lines as regression_lines
     from shallowflow.landscape.plateau.stationary import stationarity as stationarity
     from shallowflow.landscape.plateau.stationary import to_knots as to_knots
@@ -115,9 +124,12 @@ if TYPE_CHECKING:
     from shallowflow.landscape.weak_interaction.interactions import pl_bounds as pl_bounds
 
 _PLACES = {
-    "early_alignment.aligned_neurons": "MergedNeurons NeuronAlignment merged_neurons neuron_alignment",
+    "early_alignment.aligned_neurons": (
+        "MergedNeurons NeuronAlignment alignment_time merged_neurons neuron_alignment"
+    ),
     "early_alignment.balances": "Balance Nature balance nature",
     "early_alignment.extremal": "ExtremalVector ExtremalVectors extremal_vectors",
+    "early_alignment.phase_state": "PhaseState local_rate phase_state",
     "early_alignment.frozen": "Destinations Exit destinations exit_time",
     "early_alignment.next_exit": "next_exit",
     "early_alignment.pulls": "AlignmentThreshold Pull alignment_threshold minimal_subgradient pull",
@@ -131,12 +143,14 @@ _PLACES = {
     "geometry.pattern_level": "pattern_level",
     "geometry.subgradient": "minimal_gates",
     "incremental": "HALVING_RATIO min_norm_interpolator min_squared_norm norm_constant squared_norm",
-    "plateau.causes": "LossParts frozen_losses loss_parts",
+    "plateau.causes": "LossParts Passage frozen_losses loss_parts next_passage",
     "plateau.levels": (
         "ExitCondition RateBounds exit_condition plateau_level projected_residual rate_bounds rate_matrix"
     ),
+    "plateau.stability": "Stability stability",
     "plateau.stationary": (
-        "RegressionLines Stationarity Trap fully_trained regression_lines stationarity to_knots trap"
+        "RegressionLines Stationarity Trap fully_trained macroscopic_data regression_lines stationarity "
+        "to_knots trap"
     ),
     "two_timescale.population": (
         "best_outer feature_gram feature_moments population_gradient population_loss separation "

@@ -111,7 +111,8 @@ class StepNetwork(BaseNetwork):
 class AdditiveStepNetwork(BaseNetwork):
     """f(x) = offset + Σ_j Σ_k outer_jk σ_η(x_k − positions_jk) on (k, d) inputs, [two_timescale] §6.
 
-    positions, outer: (m, d); η = sharpness > 0: one `StepNetwork` per coordinate, with a common offset.
+    positions, outer: (m, d); η = sharpness: one `StepNetwork` per coordinate, with a common offset; Heaviside
+    steps for η = 0.
 
     Examples
     --------
@@ -133,7 +134,7 @@ class AdditiveStepNetwork(BaseNetwork):
         fields["positions"] = matrix(positions, "positions")
         fields["outer"] = matrix(outer, "outer")
         fields["offset"] = numbers(offset, "offset", 0)
-        fields["sharpness"] = positive(sharpness, "sharpness")
+        fields["sharpness"] = non_negative(sharpness, "sharpness")
         if self.positions.shape != self.outer.shape:
             raise InvalidInputError(
                 f"positions, outer: must have equal shapes, got {self.positions.shape} and {self.outer.shape}"
@@ -146,7 +147,7 @@ class AdditiveStepNetwork(BaseNetwork):
 
     @property
     def activation(self) -> CubicStep:
-        """σ_η."""
+        """σ_η; needs sharpness > 0."""
         return CubicStep(self.sharpness)
 
     def coordinate(self, k: int) -> StepNetwork:
@@ -155,9 +156,11 @@ class AdditiveStepNetwork(BaseNetwork):
 
     def predict(self, inputs: Floats) -> Floats:
         """Return f at checked inputs (k, d)."""
-        sigma, total = self.activation, np.full(len(inputs), float(self.offset))
+        total = np.full(len(inputs), float(self.offset))
         for k in range(self.dimension):
-            total += self.outer[:, k] @ sigma(inputs[:, k] - self.positions[:, k, None])
+            z = inputs[:, k] - self.positions[:, k, None]
+            steps = np.heaviside(z, 0.5) if self.sharpness == 0 else self.activation(z)
+            total += self.outer[:, k] @ steps
         return total
 
     def preactivations(self, inputs: Floats) -> Floats:

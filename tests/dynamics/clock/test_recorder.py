@@ -180,7 +180,14 @@ def test_memory_is_counted_as_it_fills() -> None:
 
 
 def test_events_are_listed_up_to_a_limit_and_all_counted() -> None:
-    for name in ("flow, dense", "flow, cones", "flow, stages", "flow, leaps", "two timescales, events"):
+    for name in (
+        "flow, walls",
+        "flow, dense knots",
+        "flow, cones",
+        "flow, stages",
+        "flow, leaps",
+        "two timescales, events",
+    ):
         whole = RUNS[name]()
         few = RUNS[name](record=sf.Record.every(1, max_events=2))
         assert len(whole.events) > 2

@@ -18,7 +18,7 @@ FEW = sf.data.GENERATORS["curve"]("sin_pi", 15)
 UNTIL = 20.0
 TIMES = np.sort(np.random.default_rng(0).uniform(0.01, UNTIL, 80))
 PROBLEMS: dict[str, tuple[sf.ReLUNetwork | sf.KnotNetwork, sf.Dataset, str]] = {
-    "neurons, dense": (NEURONS, PLANE, "dense"),
+    "neurons, walls": (NEURONS, PLANE, "walls"),
     "neurons, cones": (NEURONS, PLANE, "cones"),
     "more neurons, cones": (sf.initialize.gaussian(30, 2, init_scale=0.1, seed=2), PLANE, "cones"),
     "knots, dense": (sf.initialize.he_knots(6, seed=0), FEW, "dense"),
@@ -100,7 +100,7 @@ def test_it_does_not_depend_on_what_else_is_recorded(problem: str) -> None:
     assert pairs_at(sparse, UNTIL) == pairs_at(whole, UNTIL)
 
 
-@pytest.mark.parametrize("problem", ["neurons, dense", "neurons, cones", "knots, stages"])
+@pytest.mark.parametrize("problem", ["neurons, walls", "neurons, cones", "knots, stages"])
 @pytest.mark.parametrize("record", [None, sf.Record.at(TIMES)], ids=["own steps", "at times"])
 def test_files_keep_it(tmp_path: Path, problem: str, record: sf.Record | None) -> None:
     trajectory = flow(problem, record)

@@ -59,7 +59,7 @@ EXPECTED: dict[str, Setting] = {
     "stochastic, plain": Setting("stochastic_descent", "plain", TARGET, HALF, step=0.01, epsilon=0.1),
     "adam, sweep": Setting("adam", "sweep", CURVE, HALF, step=1e-3),
     "alternating, gd": Setting("alternating_least_squares", "gd", CURVE, HALF, step=0.1),
-    "flow, dense": Setting("gradient_flow", "dense", PLANE, HALF, None, 1.0, 1.0, 1e-8),
+    "flow, walls": Setting("gradient_flow", "walls", PLANE, HALF, None, 1.0, 1.0, 1e-8),
     "flow, cones": Setting("gradient_flow", "cones", PLANE, HALF, None, 1.0, 0.5, 1e-8),
     "flow, stages": Setting("gradient_flow", "stages", CURVE, HALF, None, 2.0, 1.0, 1e-8),
     "flow, leaps": Setting("gradient_flow", "leaps", LOGS[1], HALF, None, 1.0, 1.0, 1e-8),

@@ -1,4 +1,4 @@
-"""The flow by cones against SciPy, the dense engine, descent with small steps, and its own invariants."""
+"""The flow by cones against SciPy, the flow by walls, descent with small steps, and its own invariants."""
 
 from __future__ import annotations
 
@@ -94,33 +94,34 @@ def test_agrees_with_scipy_on_a_smooth_stretch(loss: Loss, slope: float) -> None
 
 @ordinary
 @given(seeds, st.sampled_from([0.0, 0.3]), st.booleans())
-def test_agrees_with_the_dense_engine(seed: int, slope: float, logistic: bool) -> None:
+def test_agrees_with_the_flow_by_walls(seed: int, slope: float, logistic: bool) -> None:
     """At every time, through crossings and sliding, with the same events.
 
     Unless a neuron leaves the origin, where it might as well rest: the flow has both solutions.
     Two neurons may meet their points at one time but for rounding: events are compared by neuron. A neuron
-    that comes to the origin is left out: there the dense engine lists gates that turn over, the cones a rest.
-    Both hold a neuron until the pull exceeds their errors, so releases agree less closely than crossings.
+    that comes to the origin is left out: there the flow by walls lists gates that turn over, the cones a
+    rest. Both hold a neuron until the pull exceeds their errors, so releases agree less closely than
+    crossings.
     """
     network, dataset = random_problem(seed, slope, labels=logistic)
     loss = sf.LogisticLoss() if logistic else sf.SquareLoss()
-    dense = sf.gradient_flow(network, dataset, until=3.0, tolerance=1e-10, loss=loss, engine="dense")
+    walls = sf.gradient_flow(network, dataset, until=3.0, tolerance=1e-10, loss=loss, engine="walls")
     trajectory = wide(network, dataset, 3.0, loss=loss)
     assert trajectory.outcome.ok, trajectory.outcome
-    if not dense.outcome.ok or {"two-valued"} & {event.kind for event in (*dense.events, *trajectory.events)}:
+    if not walls.outcome.ok or {"two-valued"} & {event.kind for event in (*walls.events, *trajectory.events)}:
         return
     if ("release", -1) in {(event.kind, event.point) for event in trajectory.events}:
         return
-    assert distance(trajectory.final, dense.final) < 1e-7
-    # The dense engine's path is less accurate between its steps than at their ends.
-    shorter = sf.gradient_flow(network, dataset, until=1.7, tolerance=1e-10, loss=loss, engine="dense")
+    assert distance(trajectory.final, walls.final) < 1e-7
+    # The flow by walls's path is less accurate between its steps than at their ends.
+    shorter = sf.gradient_flow(network, dataset, until=1.7, tolerance=1e-10, loss=loss, engine="walls")
     assert distance(trajectory(1.7), shorter.final) < 1e-7
-    moments = Counter((event.time, event.neuron) for event in dense.events)
+    moments = Counter((event.time, event.neuron) for event in walls.events)
     zero = {event.neuron for event in trajectory.events if event.point == -1}
     zero |= {neuron for (_, neuron), count in moments.items() if count > 1}
     ours, theirs = (
         sorted((e.neuron, e.point, e.kind, e.time) for e in run.events if e.neuron not in zero)
-        for run in (trajectory, dense)
+        for run in (trajectory, walls)
     )
     assert [event[:3] for event in ours] == [event[:3] for event in theirs]
     for (_, _, kind, time), (*_, other) in zip(ours, theirs, strict=True):
@@ -324,14 +325,14 @@ def test_a_hopelessly_wrong_label_has_a_finite_logistic_loss() -> None:
     """At margins below -37 the slope of ln(1 + e^-m) is 1 to rounding, and says nothing of the loss."""
     dataset = sf.Dataset([[1.0, 0.2], [0.3, 1.0]], [-1.0, 1.0])
     network = sf.ReLUNetwork([[6.0, 1.0], [1.0, 4.0]], [12.0, 1.0])
-    cones, dense = (
+    cones, walls = (
         sf.gradient_flow(network, dataset, until=0.2, loss=sf.LogisticLoss(), engine=engine, tolerance=1e-9)
-        for engine in ("cones", "dense")
+        for engine in ("cones", "walls")
     )
-    assert dense.losses[0] > 30
+    assert walls.losses[0] > 30
     assert cones.outcome.status == "completed"
     assert np.all(np.diff(cones.losses) <= 0)
-    np.testing.assert_allclose(cones.losses[-1], dense.losses[-1], rtol=1e-7)
+    np.testing.assert_allclose(cones.losses[-1], walls.losses[-1], rtol=1e-7)
 
 
 def test_a_neuron_that_is_zero_stays_and_is_in_nobodys_way() -> None:

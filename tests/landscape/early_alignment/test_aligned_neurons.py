@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import shallowflow as sf
-from shallowflow.data.generators import stewart, three_points
+from shallowflow import landscape
+from shallowflow.data.generators import GENERATORS, stewart, three_points
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape import extremal_vectors, merged_neurons, minimal_subgradient, neuron_alignment
 from shallowflow.landscape.early_alignment.aligned_neurons import (
@@ -112,3 +113,21 @@ def test_cancelling_neurons_and_other_networks() -> None:
     assert len(merged_neurons(cancelling, three_points())) == 0
     with pytest.raises(InvalidInputError, match="ReLUNetwork"):
         merged_neurons(sf.KnotNetwork([0.0], [1.0]), three_points())  # type: ignore[arg-type]
+
+
+def test_the_time_of_alignment_is_that_of_its_equation() -> None:
+    from scipy.integrate import solve_ivp
+
+    norm, start, end = 1.7, -1.6, 1.5
+    time = landscape.alignment_time(norm, start, end)
+    run = solve_ivp(lambda _, f: norm**2 - f**2, (0.0, time), [start], rtol=1e-10, atol=1e-12)
+    assert run.y[0, -1] == pytest.approx(end, rel=1e-7)
+
+
+def test_vectors_with_negative_value_are_opposed() -> None:
+    found = landscape.extremal_vectors(GENERATORS["sphere"](3, 2, seed=5))
+    assert {vector.opposed for vector in found} == {True, False}
+    for vector in found:
+        np.testing.assert_allclose(
+            vector.vector, (-1 if vector.opposed else 1) * vector.norm * vector.direction
+        )

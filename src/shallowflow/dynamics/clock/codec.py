@@ -150,6 +150,7 @@ KINDS = {
     "snapshots": "shallowflow.dynamics.clock.paths:Snapshots",
     "polynomials": "shallowflow.dynamics.clock.paths:Polynomials",
     "groups": "shallowflow.dynamics.clock.group_path:GroupPath",
+    "walls": "shallowflow.dynamics.clock.wall_path:WallPath",
     "replayed": "shallowflow.dynamics.clock.paths:Replayed",
     "moves": "shallowflow.dynamics.anls:Moves",
     "saddles": "shallowflow.dynamics.saddle_to_saddle:Saddles",

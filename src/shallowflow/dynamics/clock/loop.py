@@ -151,7 +151,9 @@ class Recorder(Generic[N]):
     @property
     def wants_rows(self) -> bool:
         """Whether the engine must hand down the rows of its path."""
-        return self._record.networks if self._moments is None else self._inside
+        if self._moments is None:
+            return self._record.networks
+        return self._inside and not hasattr(self._engine, "read")
 
     @property
     def target(self) -> float:
@@ -224,12 +226,11 @@ class Recorder(Generic[N]):
         return np.array(self._measured(path.table(piece.times[chosen])))
 
     def _add_moments(self, piece: Piece, moments: Floats) -> None:
-        """Read the path at the moments inside the piece."""
+        """Read the path at the moments inside the piece; some engines read their last piece themselves."""
         first = len(self._times)
         last = int(np.searchsorted(moments, piece.times[-1], side="right"))
         if last > first:
-            thetas = self._engine.path(piece.times, piece.rows).table(moments[first:last])
-            losses = self._measured(thetas)
+            losses, thetas = self._read(piece, moments[first:last])
             if self._record.networks:
                 self._values[first:last] = thetas
                 self._kept += last - first
@@ -238,6 +239,15 @@ class Recorder(Generic[N]):
             self.loss = losses[-1]
         if piece.losses is not None:
             self.loss = float(piece.losses[-1])
+
+    def _read(self, piece: Piece, times: Floats) -> tuple[list[float], Floats | list[Floats]]:
+        """Return the losses, and θ where networks are kept, at times inside a piece."""
+        read = getattr(self._engine, "read", None)
+        if read is not None:
+            losses, thetas = read(times, self._record.networks)
+            return losses.tolist(), thetas
+        table = self._engine.path(piece.times, piece.rows).table(times)
+        return self._measured(table), table
 
     def _measured(self, thetas: Floats) -> list[float]:
         """Return the losses at θ (k, P); some engines know them without building networks."""

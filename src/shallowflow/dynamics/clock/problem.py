@@ -13,7 +13,13 @@ from shallowflow.data.targets import Target
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.two_timescale.population import population_loss
 from shallowflow.models.loss import LogisticLoss, Loss, NormLoss, SquareLoss
-from shallowflow.models.networks import NETWORKS, LogScaledNetwork, Network, StepNetwork
+from shallowflow.models.networks import (
+    NETWORKS,
+    AdditiveStepNetwork,
+    LogScaledNetwork,
+    Network,
+    StepNetwork,
+)
 
 DEFAULT_POINTS = 200
 DEFAULT_BYTES = 2**30
@@ -223,7 +229,7 @@ def check_problem(network: Network, dataset: Dataset, *, log_scaled: bool = Fals
             "network: a LogScaledNetwork is for gradient_flow, gradient_descent and saddle_to_saddle; "
             "here pass network.to_relu()"
         )
-    if isinstance(network, StepNetwork) and network.sharpness == 0:
+    if isinstance(network, StepNetwork | AdditiveStepNetwork) and network.sharpness == 0:
         raise InvalidInputError("network: sharpness must be > 0 to be trained by gradients, got 0")
 
 

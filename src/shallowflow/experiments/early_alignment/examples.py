@@ -51,6 +51,19 @@ def random_assumed(seed: int, eta: float = 0.05) -> Dataset:
     return Dataset(inputs, [1 + u[6], max(u[7], 1e-6), 1 + u[8]], name="Assumption 3")
 
 
+def random_corners(dimension: int, inside: int, seed: int) -> Dataset:
+    """Return data for Theorem 4 in any dimension: d nearly orthogonal points, and some between them.
+
+    The corners have labels about 1, the points between them small ones (Assumptions 4 to 6 are checked, not
+    promised).
+    """
+    rng = np.random.default_rng(seed)
+    corners = np.eye(dimension) + 0.002 * (1 + rng.uniform(size=(dimension, dimension)))
+    between = 0.5 * np.sqrt(dimension) * rng.dirichlet(np.full(dimension, 20.0), inside)
+    labels = [*(1 + 0.05 * rng.uniform(size=dimension)), *(0.02 * rng.uniform(0.5, 1.0, inside))]
+    return Dataset(np.vstack([corners, between]), labels, name=f"corners in dimension {dimension}")
+
+
 def run_fig1(parameters: Values, progress: Progress) -> Findings:
     """Show the three data sets and check what the paper says of them, and of random ones."""
     assumed, used = assumed_points(parameters["assumed"]), three_points()

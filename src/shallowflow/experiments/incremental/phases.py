@@ -149,7 +149,7 @@ def _words(scales: Floats, lengths: Floats) -> str:
 def _figure(training: Training, found: JumpPhases) -> Figure:
     first, aligned = float(found.grown[0]), float(found.aligned[0])
     reach = aligned - first
-    times = np.linspace(first - 0.6 * reach, aligned + 0.5 * reach, 300)
+    times = np.linspace(first - 0.6 * reach, aligned + 0.9 * reach, 300)
     course = jump_course(training.flow, training.limit, 0, times)
     x = times - training.predicted[0]
     ends = (found.grown[0], found.fitted[0], found.aligned[0])
@@ -158,14 +158,15 @@ def _figure(training: Training, found: JumpPhases) -> Figure:
         for end, name in zip(ends, ("grown", "fitted", "aligned"), strict=True)
     )
     middles = [float(np.mean(pair)) for pair in pairwise([x[0], *(at for at, _ in marks), x[-1]])]
-    names = ("slow growth", "rapid fitting", "realignment", "slow growth")
+    names = ("slow growth", "fitting", "turning", "slow growth")
     curves = (
         Series(x, course.growth, "‖w‖² of the neuron that jumps, over its limit", tone="blue"),
         Series(x, course.residual, "largest residual of its points, over the label", tone="orange"),
         Series(x, course.misdirection, "largest 1 − cos to the next direction", tone="green"),
     )
     labels = "time from the jump", "share"
-    linear = Panel(curves, "", *labels, marks=marks, headings=tuple(zip(middles, names, strict=True)))
+    plain = tuple((at, "") for at, _ in marks)
+    linear = Panel(curves, "", *labels, marks=plain, headings=tuple(zip(middles, names, strict=True)))
     logarithmic = Panel(curves, "", *labels, y_scale="log", y_limits=(1e-6, 2.0), marks=marks)
     return Figure(
         "fig2",

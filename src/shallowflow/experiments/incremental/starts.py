@@ -1,4 +1,4 @@
-"""Starts that nobody chose: how many follow Algorithm 1, and what a saddle adds.
+"""Starts that were not chosen: how many follow Algorithm 1, and what a saddle adds.
 
 Figures 1, 3, 4 and `theorem2` show starts whose jumps are apart. Here all of the first starts count, and the
 gap of their jumps explains which follow.

@@ -163,7 +163,7 @@ class Rates(NamedTuple):
 
 def run_rates(parameters: Values, progress: Progress) -> Findings:
     """Evaluate the curvature of groups: over time for one of them, at the end for several sizes."""
-    sizes, times = np.array(parameters["sizes"]), np.linspace(0.0, 2.0, 4001)
+    sizes, times = np.array(parameters["sizes"]), np.linspace(0.0, 1.5, 3001)
     flows = [GroupFlow(size, [1.0], [parameters["alignment"]], [1.0]) for size in sizes]
     curves = np.array([flow.curvature(flow.unit * times) for flow in flows])
     late = curves[:, -1:]
@@ -253,8 +253,9 @@ def _rates_figure(
             Panel(course, "one group", "t / t_n", "√n μ(t)", marks=((1.0, "1/D"),)),
             Panel(tuple(ends), "groups of n^(2(1 − α)) samples", "n", "μ at the end", "log", "log"),
         ),
-        f"Closed form, g(0) = {parameters['alignment']:g}. Left: √n μ tends to a step, n μ(0) is the "
-        f"same for all n. Right: at {parameters['late']:g} t_n; dashed: n^−α.",
+        f"Closed form, g(0) = {parameters['alignment']:g}. Left: √n μ tends to a step, n μ(0) is the same "
+        "for all n (from about 2 t_n on, what is not aligned yet rules the loss, and √n μ falls to 2). Right: at "
+        f"{parameters['late']:g} t_n; dashed: n^−α.",
     )
 
 

@@ -13,7 +13,10 @@ import numpy as np
 
 from shallowflow.arrays import Bools, Floats, FrozenArrays, Ints, positive
 from shallowflow.data.dataset import Dataset
-from shallowflow.landscape.early_alignment.extremal import KINDS, extremal_vector
+from shallowflow.landscape.early_alignment.extremal import (
+    KINDS,
+    extremal_vector,
+)
 from shallowflow.landscape.early_alignment.pulls import ON, is_extremal, pull
 from shallowflow.landscape.geometry.activity import (
     Resting,
@@ -92,6 +95,21 @@ def neuron_alignment(
     sizes = norms * lengths
     cosines = np.divide(np.sign(network.outer) * products, sizes, out=np.zeros_like(sizes), where=sizes > 0)
     return NeuronAlignment(norms, alignments, cosines, states[which.ravel()])
+
+
+def alignment_time(norm: float, start: float, end: float) -> float:
+    """Return how long ⟨D, w/a⟩ takes from `start` to `end` under f' = ‖D‖² − f², [early_alignment] (8).
+
+    norm: ‖D‖; start, end in (−‖D‖, ‖D‖): (artanh(end/‖D‖) − artanh(start/‖D‖))/‖D‖. A neuron that starts
+    almost opposed, f = −‖D‖√(1 − α₀²), is late by about ln(2/α₀)/‖D‖ beside one at f = 0 (Remark 1).
+
+    Examples
+    --------
+    >>> round(alignment_time(2.0, 0.0, 1.0), 6)
+    0.274653
+    """
+    norm = positive(norm, "norm")
+    return float((np.arctanh(end / norm) - np.arctanh(start / norm)) / norm)
 
 
 def largest_misalignments(

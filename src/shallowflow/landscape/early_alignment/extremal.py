@@ -121,6 +121,11 @@ class ExtremalVector(FrozenArrays):
         """G(w*) = ⟨w*, D⟩ = ±‖D‖."""
         return float(self.direction @ self.vector)
 
+    @property
+    def opposed(self) -> bool:
+        """Whether D = −‖D‖ w*: a neuron with a > 0 that stays there shrinks ([early_alignment] Lemma 14)."""
+        return self.value < 0
+
 
 class ExtremalVectors(tuple[ExtremalVector, ...]):
     """The extremal vectors of a data set, largest norm first; `complete`: whether these are all of them."""

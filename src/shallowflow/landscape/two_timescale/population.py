@@ -16,6 +16,8 @@ from shallowflow.data.targets import Additive, PiecewiseAffine, PiecewiseConstan
 from shallowflow.errors import InvalidInputError
 from shallowflow.models.networks import AdditiveStepNetwork, KnotNetwork, Network, Parameters, StepNetwork
 
+SHARPEST = 1e-10
+"""Sharpness below which gradients in the positions would be wrong by more than 10⁻⁶ of themselves."""
 DOMAIN_FACTOR = 2.0
 """𝒰 is the set of positions with Δ(u) > 2η, [two_timescale] §5.1."""
 
@@ -82,10 +84,20 @@ def population_gradient(network: StepNetwork, target: PiecewiseConstant) -> Para
     check_steps(network, target)
     if network.sharpness == 0:
         raise InvalidInputError("network: sharpness must be > 0 for a gradient in the positions, got 0")
+    check_resolved(network.sharpness)
     parts, _, grad_a, grad_u = swept(network, target)
     positions, outer = np.empty(network.width), np.empty(network.width)
     positions[parts.order], outer[parts.order] = grad_u, grad_a[1:]
     return {"positions": positions, "outer": outer, "offset": np.asarray(grad_a[0])}
+
+
+def check_resolved(sharpness: float) -> None:
+    """Refuse a sharpness whose windows u ± η/2 rounding blurs: u ∈ [0, 1] is known to 10⁻¹⁶, not to η."""
+    if 0 < sharpness < SHARPEST:
+        raise InvalidInputError(
+            f"network: sharpness must be 0 or at least {SHARPEST:g}, below which rounding of the positions "
+            f"blurs the steps (0 is the limit of small ones), got {sharpness:g}"
+        )
 
 
 def feature_gram(network: StepNetwork) -> Floats:

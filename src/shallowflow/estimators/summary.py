@@ -1,0 +1,308 @@
+"""What a fit says for itself: a table to paste, intervals, sentences, a formula, a frame, a picture."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
+
+from shallowflow.arrays import Floats, one_of, probability
+from shallowflow.estimators.base import Pieces
+from shallowflow.estimators.breaks import each_knot, further_knot
+from shallowflow.estimators.intervals import Model, band, knot_intervals, model_of, slope_intervals
+from shallowflow.estimators.noise import LEAST_NOISE, WHITE, correlation
+from shallowflow.estimators.points import Points, values
+from shallowflow.lazy import function
+
+KINDS = ("mean", "observation")
+STYLES = ("text", "latex", "python")
+SHORT_SHARE, SHORT_POINTS = 0.05, 5
+"""An outer piece with less of the points, or fewer points, is no base to extrapolate from."""
+FEW_A_PIECE = 8
+"""With fewer points a piece, weak kinks are not found."""
+FAR_ORIGIN = 10.0
+"""A formula has its origin at the first datum if x = 0 is this many ranges away."""
+NAMED_ROWS = 8
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A fit in tables: `knots` and `pieces` are rows (dictionaries), `lines` are sentences; print it.
+
+    p: of each knot; further: of one more knot anywhere (0 knots: of a break at all).
+    """
+
+    title: str
+    level: float
+    knots: list[dict[str, Any]]
+    pieces: list[dict[str, Any]]
+    noise: float
+    further: float
+    lines: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        share = f"{100 * self.level:g} % interval"
+        parts = [self.title, ""]
+        if self.knots:
+            rows = [
+                [str(i + 1), *(_text(row[key]) for key in ("estimate", "low", "high", "p"))]
+                for i, row in enumerate(self.knots)
+            ]
+            parts += _table(["knot", "at", share, "", "p"], rows)
+            parts.append("")
+        rows = [
+            [str(row["piece"]), *(_text(row[key]) for key in ("left", "right", "slope", "low", "high"))]
+            for row in self.pieces
+        ]
+        parts += _table(["piece", "from", "to", "slope", share, ""], rows)
+        parts += ["", f"noise: standard deviation {self.noise:.4g}", self._break_line(), *self.lines]
+        return "\n".join(parts)
+
+    def _break_line(self) -> str:
+        what = "one more knot" if self.knots else "a break"
+        return f"test of {what}: p = {self.further:.3g}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain numbers and texts."""
+        return {
+            "title": self.title,
+            "level": self.level,
+            "knots": self.knots,
+            "pieces": self.pieces,
+            "noise": self.noise,
+            "p_further_knot": self.further,
+            "notes": self.lines,
+        }
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, np.datetime64):
+        text = str(value)
+        return text.removesuffix("T00:00:00")
+    if isinstance(value, float):
+        return "-∞" if value == -np.inf else "∞" if value == np.inf else f"{value:.6g}"
+    return str(value)
+
+
+def _table(heads: list[str], rows: list[list[str]]) -> list[str]:
+    widths = [max(len(line[i]) for line in (heads, *rows)) for i in range(len(heads))]
+    return [
+        "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in (heads, *rows)
+    ]
+
+
+class Summarising:
+    """Mixin of fits with `pieces_`, their points and what was chosen: tables, intervals, formula, picture."""
+
+    pieces_: Pieces
+    notes_: list[str]
+    n_knots_: int
+    random_state: Any
+    _points: Points
+
+    def summary(self, level: float = 0.95) -> Summary:
+        """Return knots and slopes with intervals at this level, the noise, tests, and what there is to say.
+
+        Intervals of knots are simulated likelihood-ratio sets, those of slopes by the delta method: both with
+        the number of knots taken for known. p-values are simulated sup-F tests.
+        """
+        model, rng = self._model(), self._generator()
+        probability(level, "level")
+        knots, tests = knot_intervals(model, level, rng), each_knot(model, rng)
+        units = self._points
+        rows = []
+        for one, p in zip(knots, tests, strict=True):
+            ends = self._shown(units.low + units.half * np.array([one.estimate, one.low, one.high]))  # type: ignore[attr-defined]
+            rows.append(
+                {
+                    "estimate": ends[0],
+                    "error": one.error * units.half,
+                    "low": ends[1],
+                    "high": ends[2],
+                    "p": p,
+                }
+            )
+        variance = model.covariance()[1] * units.unit
+        lines = [*self.notes_, *self._said()]
+        title = self._title()
+        return Summary(
+            title,
+            level,
+            rows,
+            self._piece_rows(model, level),
+            float(np.sqrt(variance)),
+            further_knot(model, rng),
+            lines,
+        )
+
+    def knot_intervals(self, level: float = 0.95) -> Any:
+        """Return the sets of places that the data do not rule out for each knot, (K, 2); dates if x are."""
+        model = self._model()
+        found = knot_intervals(model, probability(level, "level"), self._generator())
+        ends = np.array([(one.low, one.high) for one in found]).reshape(-1, 2)
+        return self._shown(self._points.low + self._points.half * ends)  # type: ignore[attr-defined]
+
+    def slope_intervals(self, level: float = 0.95) -> Floats:
+        """Return intervals of the slopes, (K + 1, 2)."""
+        found = slope_intervals(self._model(), probability(level, "level"))
+        factor = self._points.scale / self._points.half
+        return factor * np.array([(one.low, one.high) for one in found])
+
+    def predict_interval(self, X: ArrayLike, level: float = 0.95, *, kind: str = "mean") -> Floats:
+        """Return intervals of f ("mean") or of one more row ("observation") at the rows of X, (n, 2)."""
+        one_of(kind, "kind", KINDS)
+        points = self._points
+        x = (self._places(X) - points.low) / points.half  # type: ignore[attr-defined]
+        _, low, high = band(self._model(), x, probability(level, "level"), kind == "observation")
+        return points.centre + points.scale * np.stack([low, high], axis=1)
+
+    def break_test(self) -> float:
+        """Return the p-value of one more knot: without knots, whether there is a break at all."""
+        return further_knot(self._model(), self._generator())
+
+    def formula(self, style: str = "text") -> str:
+        """Return f as "text", "latex" or a "python" expression in x (days since 1970-01-01 for dates)."""
+        return formula_of(self.pieces_, one_of(style, "style", STYLES))
+
+    def to_frame(self, level: float = 0.95) -> Any:
+        """Return one row per piece with its ends, slope, intercept and intervals, as a pandas DataFrame."""
+        rows = self._piece_rows(self._model(), probability(level, "level"))
+        return function("pandas:DataFrame")(rows)
+
+    def plot(self, ax: Any = None, *, path: str | Path | None = None, level: float = 0.95) -> Any:
+        """Draw data, fit, its band and the knots' intervals on a matplotlib axis, or write them to a file.
+
+        Returns the axis.
+        """
+        check_is_fitted(self)
+        return function("shallowflow.reporting.figures.fits:plot_fit")(self, ax, path, level)
+
+    def _model(self) -> Model:
+        check_is_fitted(self)
+        points = self._points
+        knots = (self.pieces_.knots - points.low) / points.half
+        return model_of(points, knots, self.noise_.rho)  # type: ignore[attr-defined]
+
+    def _generator(self) -> np.random.Generator:
+        seed = self.random_state
+        return np.random.default_rng(seed if isinstance(seed, int) else 0)
+
+    def _piece_rows(self, model: Model, level: float) -> list[dict[str, Any]]:
+        """Return one row per piece; the model may have merged pieces that the data cannot tell apart."""
+        found, factor = slope_intervals(model, level), self._points.scale / self._points.half
+        rows = self.pieces_.table()
+        told: list[dict[str, Any]] = [dict(row) for row in rows]
+        for i, row in enumerate(told):
+            for end, place in (("left", self.pieces_.lefts[i]), ("right", self.pieces_.rights[i])):
+                if np.isfinite(place):
+                    row[end] = self._shown(np.array([place]))[0]  # type: ignore[attr-defined]
+            if len(found) == len(rows):
+                row |= {"low": factor * found[i].low, "high": factor * found[i].high}
+            else:
+                row |= {"low": -np.inf, "high": np.inf}
+        return told
+
+    def _title(self) -> str:
+        knots = f"{self.n_knots_} knot{'' if self.n_knots_ == 1 else 's'}"
+        pieces = f"{len(self.pieces_.slopes)} straight piece{'s' if self.n_knots_ else ''}"
+        return f"{pieces}, {knots}, {self._points.size:g} points"
+
+    def _said(self) -> list[str]:
+        optimal = self.optimal_  # type: ignore[attr-defined]
+        if optimal and self.n_knots_:
+            return ["No other knots, as many as these, have a lower loss (proved)."]
+        return []
+
+    def _set_notes(self, dropped: int, weights: Floats) -> None:
+        """Set `noise_` and `notes_`."""
+        points = self._points
+        knots = (self.pieces_.knots - points.low) / points.half
+        rest = np.sqrt(points.w) * (points.y - values(knots, points.fit(knots)[1], points.x))
+        exact = float(rest @ rest) <= LEAST_NOISE**2 * float(points.w.sum())
+        self.noise_ = WHITE if exact else correlation(rest, 2 * self.n_knots_ + 2)
+        chosen = self._chosen_.noise if self._chosen_ is not None else self.noise_  # type: ignore[attr-defined]
+        notes = []
+        if dropped:
+            notes.append(f"{dropped} row{'s' if dropped > 1 else ''} without a value left out.")
+        used = chosen if chosen.tau > 1 and not exact else self.noise_
+        if used.tau > 1:
+            self.noise_ = used
+            notes.append(
+                f"Neighbouring residuals are correlated (ρ = {used.rho:.2f}): {points.size:g} points count "
+                f"as {points.size / used.tau:.0f}."
+            )
+        self.notes_ = [*notes, *self._outlier_notes(), *self._piece_notes(weights)]
+
+    def _outlier_notes(self) -> list[str]:
+        far = np.flatnonzero(self.outliers_)  # type: ignore[attr-defined]
+        kind = self.loss_  # type: ignore[attr-defined]
+        if len(far) == 0 or self._points.fit(np.empty(0))[0] == 0:
+            return []
+        named = ", ".join(str(i) for i in far[:NAMED_ROWS]) + (", …" if len(far) > NAMED_ROWS else "")
+        points = f"{len(far)} point{'s lie' if len(far) > 1 else ' lies'} far off (rows {named})"
+        if kind == "squared":
+            return [f"{points}: loss='bisquare' counts such points for less."]
+        return [f"{points} and count{'' if len(far) > 1 else 's'} for little: {kind} loss."]
+
+    def _piece_notes(self, weights: Floats) -> list[str]:
+        """Return what is doubtful about pieces, numbers and weights."""
+        notes, points, K = list[str](), self._points, self.n_knots_
+        x = points.low + points.half * points.x
+        counts = np.diff(
+            np.concatenate([[0], np.searchsorted(x, self.pieces_.knots, side="right"), [len(x)]])
+        )
+        for name, number in (("first", counts[0]), ("last", counts[-1])):
+            if K and number < max(SHORT_POINTS, SHORT_SHARE * len(x)):
+                notes.append(
+                    f"The {name} piece rests on {number} of {len(x)} points: beyond the data it is a guess."
+                )
+        if self.n_knots == "auto" and K and len(x) < FEW_A_PIECE * (K + 1):  # type: ignore[attr-defined]
+            notes.append(
+                "Fewer than 8 points a piece: weak kinks are not found; a spline may predict better."
+            )
+        rows = int((weights > 0).sum())
+        if self.weights == "repetition" and 2 * weights.sum() < rows:  # type: ignore[attr-defined]
+            notes.append(
+                f"Weights count as rows and sum to {weights.sum():.3g} for {rows} rows: for precisions say "
+                "weights='precision'."
+            )
+        return notes
+
+
+def formula_of(pieces: Pieces, style: str) -> str:
+    """Return f(x) = a + s (x − o) + Σ δ_k (x − b_k)₊, or its pieces if they do not meet."""
+    reach = pieces.high - pieces.low
+    origin = 0.0 if abs(pieces.low) <= FAR_ORIGIN * reach else pieces.low
+    digits = repr if style == "python" else (lambda value: f"{value:.6g}")
+
+    def number(value: float) -> str:
+        return digits(float(value))
+
+    def shifted(place: float) -> str:
+        if place == 0:
+            return "x"
+        return f"x - {number(place)}" if place > 0 else f"x + {number(-place)}"
+
+    start = pieces.heights[0] + pieces.slopes[0] * (origin - pieces.centres[0])
+    dot = {"text": "·", "latex": " ", "python": "*"}[style]
+    inner = shifted(origin)
+    first = pieces.slopes[0]
+    inner = inner if inner == "x" else f"({inner})"
+    text = f"{number(start)} {_sign(first)} {number(abs(first))}{dot}{inner}"
+    for knot, turn in zip(pieces.knots, np.diff(pieces.slopes), strict=True):
+        hinge = {
+            "text": f"max(0, {shifted(knot)})",
+            "latex": f"\\max(0,\\, {shifted(knot)})",
+            "python": f"np.maximum(0, {shifted(knot)})",
+        }[style]
+        text += f" {_sign(turn)} {number(abs(turn))}{dot}{hinge}"
+    return f"y = {text}" if style != "python" else text
+
+
+def _sign(value: float) -> str:
+    return "-" if value < 0 else "+"

@@ -1,0 +1,368 @@
+"""One step of the flow: pulls as polynomials, neurons traced through them, until both agree.
+
+Unknown in a step [t, t + H] are the pulls c_k = ∂L/∂h_k at q Radau nodes. Given them, every neuron is traced
+exactly, its events included (`trace`); their sums are the predictions, whose pulls should be those assumed.
+Sweeps repeat this until they are, by plain iteration or, where that is slow, by Newton's method with an old
+tangent kernel (`stiff`): the method is Radau IIA for the predictions, fit for stiff ends, and exact for the
+neurons.
+
+A last sweep compares predictions *between* the nodes with the polynomials: what these miss, be it for the
+length of the step or for the kinks that events leave in c, is the error that controls the step. Most kinks
+are far below the tolerance: a step absorbs any number of events. One that is not ends the step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import sqrt
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from shallowflow.arrays import Floats
+from shallowflow.kernels.shared.compilation import LEAN, ONCE
+from shallowflow.kernels.walls.arrangement import Problem
+from shallowflow.kernels.walls.desk import Desk, Log, Neurons, new_desk, new_log, new_neurons
+from shallowflow.kernels.walls.field import Field, Sums, new_field, new_sums, set_field, set_pulls
+from shallowflow.kernels.walls.stiff import Newton, Response, no_newton
+from shallowflow.kernels.walls.trace import FINE, FULL, trace
+
+NODES = 6
+MOST_SWEEPS, SLOW_SWEEPS = 14, 6
+SLOW = 3
+"""Besides `FINE`, `CROWDED`, `FULL`: sweeps that do not converge."""
+AGREED = 0.02
+"""What sweeps may leave undone, as a share of the tolerance."""
+MOST_ATTEMPTS = 60
+SHORTEST = 1e-14
+MOST_STIFF = 500
+"""Samples up to which the tangent kernel is used."""
+LONGEST = 12.0
+"""A step is at most so many times 1/‖D‖ long."""
+MISSED = 0.1
+"""The error of a step as a share of H·(what its polynomials miss at worst): they miss it on both sides."""
+
+
+class Trial(NamedTuple):
+    """pulls (q, n) at the nodes (q,); shares (k,) of the last sweep and weights (k, q) from nodes to them;
+    residuals (q, n); results (4,): sweeps, what they left, what the polynomials miss.
+    """
+
+    pulls: Floats
+    nodes: Floats
+    shares: Floats
+    weights: Floats
+    residuals: Floats
+    results: Floats
+
+
+def radau_nodes(count: int) -> Floats:
+    """Return the Radau nodes of [0, 1] that end at 1."""
+    coefficients = np.zeros(count + 1)
+    coefficients[-2:] = -1.0, 1.0
+    nodes = np.sort(0.5 + 0.5 * np.polynomial.legendre.legroots(coefficients).real)
+    nodes[-1] = 1.0
+    return nodes
+
+
+def new_trial(nodes: Floats, shares: Floats, powers: Floats, size: int) -> Trial:
+    """Return a trial whose last sweep looks at these shares."""
+    terms = len(nodes)
+    weights = np.ascontiguousarray(np.vander(shares, terms, increasing=True) @ powers)
+    tables = np.zeros((terms, size)), np.zeros(4)
+    return Trial(np.zeros((terms, size)), nodes, shares, weights, *tables)
+
+
+@njit(cache=True, **ONCE)
+def _size(residuals: Floats, rows: int, step: float, problem: Problem) -> float:
+    """Return H·scale·max_i ‖ρ R_i‖: what the residuals move a neuron by, relative to its size."""
+    worst, lengths = 0.0, problem.samples.lengths
+    for row in range(rows):
+        square = 0.0
+        for k in range(lengths.size):
+            part = lengths[k] * residuals[row, k]
+            square += part * part
+        # Not max, which would lose NaN.
+        if not square <= worst:
+            worst = square
+    return step * problem.scale * sqrt(worst)
+
+
+@njit(cache=True, **ONCE)
+def _largest(field: Field) -> float:
+    """Return the largest force of a wall at the beginning of a step."""
+    largest = 0.0
+    for w in range(field.means.shape[1]):
+        largest = max(largest, abs(field.means[0, w]), abs(field.jumps[0, w]))
+    return largest
+
+
+@njit(cache=True, **ONCE)
+def _correct(trial: Trial, newton: Newton) -> None:
+    """Add the correction of `stiff` to the pulls, or the residuals themselves."""
+    terms, size = trial.residuals.shape
+    if newton.roots.size == 0:
+        for node in range(terms):
+            for k in range(size):
+                trial.pulls[node, k] += trial.residuals[node, k]
+        return
+    turned, solved = newton.work[0], newton.work[1]
+    for node in range(terms):
+        for e in range(size):
+            turned[node, e] = 0.0
+        for k in range(size):
+            part = trial.residuals[node, k] / newton.roots[k]
+            for e in range(size):
+                turned[node, e] += part * newton.vectors[k, e]
+    for node in range(terms):
+        for e in range(size):
+            solved[node, e] = 0.0
+            for other in range(terms):
+                solved[node, e] += newton.inverses[e, node, other] * turned[other, e]
+    for node in range(terms):
+        for k in range(size):
+            part = 0.0
+            for e in range(size):
+                part += newton.vectors[k, e] * solved[node, e]
+            trial.pulls[node, k] += newton.roots[k] * part
+
+
+@njit(cache=True, **LEAN)
+def attempt(
+    step: float,
+    limits: tuple[float, float],
+    most: int,
+    both: tuple[Neurons, Neurons],
+    tools: tuple[Desk, Field, Sums, Log],
+    trial: Trial,
+    newton: Newton,
+    problem: Problem,
+) -> int:
+    """Sweep until the pulls agree, at most `most` times (0: only the last sweep); return how that went.
+
+    limits: the force that counts as none, and the tolerance. both: the neurons now, and where those at the
+    end go. The sums hold what is at the shares of the last sweep. With most < 0 and rest < 0 neurons get the
+    signs with which they start.
+    """
+    rest, tolerance = limits
+    _, field, sums, log = tools
+    before, sweep, done = 0.0, 0, most <= 0
+    while True:
+        shares = trial.shares if done else trial.nodes
+        set_field(trial.pulls, field, problem)
+        if most < 0 and sweep > 0:
+            rest = limits[1] * _largest(field)
+        log.used[0] = 0
+        sums.active[:] = 0.0
+        sums.everyone[:] = 0.0
+        for j in range(both[0].outer.size):
+            status = trace(j, step, rest, shares, both[0], both[1], tools, problem)
+            if status != FINE:
+                return status
+        set_pulls(shares.size, sums, problem)
+        if most < 0 and sweep == 0:
+            # The start: now that the pulls are known, those that lie on walls are settled.
+            for node in range(trial.nodes.size):
+                for k in range(trial.pulls.shape[1]):
+                    trial.pulls[node, k] = sums.pulls[0, k]
+            sweep = 1
+            continue
+        if done:
+            break
+        for node in range(shares.size):
+            for k in range(trial.pulls.shape[1]):
+                trial.residuals[node, k] = sums.pulls[node, k] - trial.pulls[node, k]
+        left = _size(trial.residuals, shares.size, step, problem)
+        trial.results[0], trial.results[1] = sweep + 1, left
+        sweep += 1
+        stalled = sweep == most or not left < 1e6 or (sweep > 3 and left > 0.7 * before)
+        if stalled and not left <= AGREED * tolerance:
+            return SLOW
+        ratio = min(left / before, 1.0) if before > 0.0 else 1.0
+        done = left * ratio <= AGREED * tolerance
+        before = left
+        _correct(trial, newton)
+    worst = 0.0
+    lengths = problem.samples.lengths
+    for row in range(trial.shares.size):
+        square = 0.0
+        for k in range(lengths.size if most >= 0 else 0):
+            missed = sums.pulls[row, k]
+            for node in range(trial.nodes.size):
+                missed -= trial.weights[row, node] * trial.pulls[node, k]
+            square += (lengths[k] * missed) ** 2
+        if not square <= worst:
+            worst = square
+    trial.results[2] = step * problem.scale * sqrt(worst)
+    trial.results[3] = _largest(field)
+    return FINE
+
+
+@dataclass
+class Counters:
+    """What a run counted."""
+
+    attempts: int = 0
+    sweeps: int = 0
+    cuts: int = 0
+    kernels: int = 0
+
+
+class WallStepper:
+    """Makes steps; keeps the neurons, the polynomials of the last step and the length to try next.
+
+    tolerance: relative to the size of every neuron. After `make`, `trial.pulls` are the pulls at the nodes,
+    `sums` what is at the shares `trial.shares` of the step, and `log` its events.
+    """
+
+    def __init__(self, inner: Floats, outer: Floats, problem: Problem, tolerance: float) -> None:
+        walls, size = len(problem.normals), len(problem.samples.targets)
+        self.problem, self.tolerance, self.counters = problem, tolerance, Counters()
+        nodes = radau_nodes(NODES)
+        shares = np.append(0.5 * (nodes + np.concatenate([[0.0], nodes[:-1]])), 1.0)
+        field = new_field(nodes, problem)
+        self.trial = new_trial(nodes, shares, field.powers, size)
+        self.integral = np.array([nodes ** (p + 1) / (p + 1) for p in range(NODES)]).T @ field.powers
+        self.sums, self.log = new_sums(NODES + 1, problem), new_log(4 * len(outer) + 256)
+        self._desk, self._field = new_desk(NODES, NODES + 1, problem), field
+        self.now, self._then = (new_neurons(inner, outer, walls) for _ in range(2))
+        both = self.now, self.now
+        attempt(0.0, (-1.0, tolerance), -1, both, self._tools, self.trial, no_newton(NODES), problem)
+        self.last_loss = self.loss = float(self.sums.losses[0])
+        self.pulls = self.sums.pulls[0].copy()
+        self.heights = self.sums.predictions[0].copy()
+        self.rest = tolerance * float(self.trial.results[3])
+        fastest = self._fastest()
+        self._length, self._last = 0.1 / fastest if fastest > 0 else np.inf, 0.0
+        self._response: Response | None = None
+        self._fresh = self._slow = False
+
+    @property
+    def before(self) -> Neurons:
+        """The neurons at the beginning of the last step."""
+        return self._then
+
+    @property
+    def _tools(self) -> tuple[Desk, Field, Sums, Log]:
+        return self._desk, self._field, self.sums, self.log
+
+    def _fastest(self) -> float:
+        """Return a bound on ‖D‖ of a neuron, from the pulls at the end of the last step."""
+        samples = self.problem.samples
+        return float(self.problem.scale * np.abs(samples.lengths * self.pulls).sum())
+
+    def _resampled(self, start: float, ratio: float) -> Floats:
+        """Return the polynomials of the last trial at the nodes of [start, start + ratio]."""
+        shares = start + ratio * self.trial.nodes
+        found: Floats = (np.vander(shares, NODES, increasing=True) @ self._field.powers) @ self.trial.pulls
+        return found
+
+    def make(self, remaining: float) -> float:
+        """Make one step, not longer than `remaining`; return its length, 0 if none could be made."""
+        fastest = self._fastest()
+        step = min(self._length, remaining, LONGEST / fastest if fastest > 0 else np.inf)
+        if self._last > 0:
+            ratio = step / self._last
+            self.trial.pulls[:] = self._resampled(1.0, ratio) if ratio <= 1.5 else self.pulls
+        if not np.isfinite(self.trial.pulls).all():
+            return 0.0
+        self._fresh = False
+        if self._slow and len(self.pulls) <= MOST_STIFF:
+            self._renew()
+        for _ in range(MOST_ATTEMPTS):
+            if not step > SHORTEST * remaining:
+                return 0.0
+            self.counters.attempts += 1
+            shorter = self._tried(step)
+            if shorter == step:
+                continue
+            if shorter == 0.0:
+                return self._accepted(step, remaining)
+            self.trial.pulls[:] = self._resampled(0.0, shorter / step)
+            if not np.isfinite(self.trial.pulls).all():
+                self.trial.pulls[:] = self.pulls
+            step = shorter
+        return 0.0
+
+    def _tried(self, step: float) -> float:
+        """Try a step; return 0 if it is good, else the length to try instead (the same: with other means)."""
+        trial, problem = self.trial, self.problem
+        newton = no_newton(NODES) if self._response is None else self._response.newton(step, self.integral)
+        limits, both = (self.rest, self.tolerance), (self.now, self._then)
+        status = attempt(step, limits, MOST_SWEEPS, both, self._tools, trial, newton, problem)
+        self.counters.sweeps += int(trial.results[0]) + 1
+        if status == FULL:
+            self.log = new_log(2 * len(self.log.neurons))
+            return step
+        if status == SLOW:
+            trial.pulls[:] = self.pulls
+            if not self._fresh and len(self.pulls) <= MOST_STIFF:
+                self._renew()
+                return step
+            return 0.4 * step
+        if status != FINE:
+            return 0.5 * step
+        # Kinks before the first node are not seen at the shares between the nodes.
+        shares, impacts = self._impacts(step)
+        unseen = float(impacts[shares < trial.nodes[0]].sum())
+        error = max(MISSED * float(trial.results[2]), unseen) / self.tolerance
+        if error <= 1.0:
+            self._error = error
+            return 0.0
+        if not np.isfinite(error):
+            return 0.2 * step
+        return self._shortened(step, error)
+
+    def _renew(self) -> None:
+        """Take the tangent kernel at the start of the step."""
+        self._response = Response(self.now, self.heights, self.problem)
+        self._fresh, self.counters.kernels = True, self.counters.kernels + 1
+
+    def _shortened(self, step: float, error: float) -> float:
+        """Return a shorter length: up to the first event that is too big, or by the error's order."""
+        shares, impacts = self._impacts(step)
+        big = np.flatnonzero(impacts > 0.3 * self.tolerance)
+        if big.size:
+            first = float(shares[big].min())
+            if 1e-9 < first < 1.0 - 1e-9:
+                self.counters.cuts += 1
+                return step * first * (1.0 + 1e-10)
+        order = 1.0 / 3.0 if impacts.sum() > 0.1 * self.tolerance else 1.0 / (NODES + 1)
+        return step * min(max(0.2, 0.85 * error**-order), 0.9)
+
+    def _impacts(self, step: float) -> tuple[Floats, Floats]:
+        """Return shares and sizes of what the events' kinks leave to the polynomials."""
+        count, problem = int(self.log.used[0]), self.problem
+        shares = self.log.shares[:count]
+        kinks = self.log.kinks[:count] * self._gains[self.log.walls[:count]]
+        return shares, MISSED * step**2 * kinks * shares * (1.0 - shares) * problem.scale
+
+    @property
+    def _gains(self) -> Floats:
+        """How much a kink of a w z' on each wall changes ‖D‖, (W,)."""
+        samples, problem = self.problem.samples, self.problem
+        squares = problem.weight * problem.scale * samples.lengths**2
+        found: Floats = np.bincount(samples.walls, squares, len(problem.normals)).astype(np.float64)
+        return found
+
+    def _accepted(self, step: float, remaining: float) -> float:
+        """Go to the end of the step, and choose the next length."""
+        self.now, self._then = self._then, self.now
+        self.last_loss, self.loss = self.loss, float(self.sums.losses[NODES])
+        self.pulls = self.sums.pulls[NODES].copy()
+        self.heights = self.sums.predictions[NODES].copy()
+        order = 1.0 / (NODES + 1)
+        if self._impacts(step)[1].sum() > 0.1 * self._error * self.tolerance:
+            order = 1.0 / 3.0
+        growth = min(4.0, 0.85 * max(self._error, 1e-12) ** -order)
+        # Slow sweeps ask for a new tangent kernel; where that does not help, for a shorter step.
+        self._slow = bool(self.trial.results[0] > SLOW_SWEEPS)
+        if self._slow and (self._fresh or len(self.pulls) > MOST_STIFF):
+            growth = min(growth, 1.0)
+        if step < self._length * (1.0 - 1e-9) and step == remaining:
+            self._length = max(self._length, step * growth)
+        else:
+            self._length = step * growth
+        self._last = step
+        return step
