@@ -1,6 +1,6 @@
 """Flow of ReLU networks in any dimension: a grid of sizes, beside the flow by cones and SciPy's `solve_ivp`.
 
-Inputs normal·1.5/√d, targets normal, rows of W normal·scale/√(m d), |a| = ‖w‖, until t = 20, mean square loss.
+Inputs normal·1.5/√d, targets normal, rows of W normal·scale/√(m d), |a| = ‖w‖, until t = 20, square loss.
 Errors are of the loss at 21 times, against a run of tolerance 10⁻¹¹. The peers follow the plain field with
 σ'(0) = 0 and are stopped after `PATIENCE` seconds: on hyperplanes they chatter. (diffrax is not among them.)
 """
@@ -52,7 +52,7 @@ def timed(
     return time.process_time() - start, run
 
 
-class TooLong(Exception):
+class TooLongError(Exception):
     """A peer took more than `PATIENCE`."""
 
 
@@ -65,7 +65,7 @@ def peer(
 
     def velocity(_: float, theta: Floats) -> Floats:
         if time.process_time() - start > PATIENCE:
-            raise TooLong
+            raise TooLongError
         inner, outer = theta[: -shape[0]].reshape(shape), theta[-shape[0] :]
         z = inner @ inputs.T
         gates = z > 0
@@ -77,7 +77,7 @@ def peer(
         found = solve_ivp(
             velocity, (0, UNTIL), theta, method, TIMES, rtol=tolerance, atol=1e-3 * tolerance
         ).y.T
-    except TooLong:
+    except TooLongError:
         return time.process_time() - start, None
     seconds, losses = time.process_time() - start, np.empty(len(TIMES))
     for row, now in enumerate(found):
@@ -98,7 +98,7 @@ def show_single() -> None:
 
 
 def show_grid() -> None:
-    """Print seconds, errors against a tolerance a hundred times smaller, and the ratio to the flow by cones."""
+    """Print seconds, errors against tolerance 10⁻¹⁰, and the ratio to the flow by cones."""
     for d, n, m in GRID:
         for scale in SCALES:
             network, dataset = problem(d, n, m, scale)
@@ -119,9 +119,8 @@ def show_peers() -> None:
         exact = timed(network, dataset, REFERENCE)[1].losses
         for tolerance in (1e-4, 1e-6, 1e-8, 1e-10):
             seconds, run = timed(network, dataset, tolerance)
-            print(
-                f"d {d}, n {n}, m {m}: walls {tolerance:g}: {seconds:.3f} s, {abs(run.losses - exact).max():.1e}"
-            )
+            error = np.abs(run.losses - exact).max()
+            print(f"d {d}, n {n}, m {m}: walls {tolerance:g}: {seconds:.3f} s, {error:.1e}", flush=True)
         for method in ("RK45", "DOP853", "LSODA"):
             for tolerance in (1e-3, 1e-5, 1e-7):
                 seconds, losses = peer(network, dataset, method, tolerance)

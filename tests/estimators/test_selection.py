@@ -227,7 +227,7 @@ def test_a_piece_may_be_asked_to_have_some_points() -> None:
     x = np.sort(rng.uniform(-1, 1, 60))
     y = CURVES["sin_5pi"](x) + 0.3 * rng.standard_normal(60)
     for options in ({"n_knots": 6}, {"n_knots": 9}, {"n_knots": "auto"}):
-        model = ANLSRegressor(min_points=5, **options).fit(x, y)  # type: ignore[arg-type]
+        model = ANLSRegressor(min_points=5, **options).fit(x, y)
         edges = [0, *np.searchsorted(x, model.knots_, side="right"), 60]
         assert np.diff(edges).min() >= 5
     assert ANLSRegressor(min_knots=2).fit(x, x).n_knots_ <= 2

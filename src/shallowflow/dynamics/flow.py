@@ -53,13 +53,14 @@ def gradient_flow(
     `tolerance` is the relative tolerance of the integrator; crossings are located within it, and a sliding
     neuron is released when it is pulled off faster than some 10 tolerances per unit of time. The run ends
     early, converged, when ‖∇L‖ ≤ `stop`. By default the whole path is kept, one polynomial per step (networks
-    too large for that: 200 snapshots). Engines: "walls" for a `ReLUNetwork` in any dimension;
-    "cones" for a `ReLUNetwork` on inputs of dimension 2, at a cost that between events does not grow with the
-    width; "stages", O(width) per step and fit for stiff problems, for a `KnotNetwork` and the square loss,
-    "dense" for its other losses; "auto" takes the faster one. A neuron that starts on the hyperplane of a
-    point or at w = 0 follows one rule in all of them: it goes where least norm sends it, from a hyperplane
-    that repels it to a side drawn by a hash of its number, from w = 0 the steepest way (`docs/concepts`). The networks of steps have smooth activations and no events. (Against a target instead of
-    data: `population_flow`.)
+    too large for that: 200 snapshots). Engines: "walls" for a `ReLUNetwork` in any
+    dimension; "cones" for a `ReLUNetwork` on inputs of dimension 2, at a cost that between events does not
+    grow with the width; "stages", O(width) per step and fit for stiff problems, for a `KnotNetwork` and the
+    square loss, "dense" for its other losses; "auto" takes the faster one. A neuron that starts on the
+    hyperplane of a point or at w = 0 follows one rule: it goes where the subgradient of least norm sends it,
+    from a hyperplane that repels it to a side drawn by a hash of its number, from w = 0 the steepest way. The
+    networks of steps have smooth activations and no events. (Against a target instead of data:
+    `population_flow`.)
 
     A `LogScaledNetwork` on orthonormal inputs (square loss, epsilon 1, ‖w_j‖ ≤ |a_j|) may start at any scale:
     plateaus are leapt over in closed form, the path is read by making steps again, and `tolerance` is

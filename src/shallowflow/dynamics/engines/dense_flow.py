@@ -1,15 +1,16 @@
-"""Plain gradient flow of a `KnotNetwork` for every loss: DOP853 between located events.
+"""Plain gradient flow of kinks: DOP853 between located events, for a `KnotNetwork` and every loss. With the
+outer layer at its optimum it is the two-timescale limit of a `ReLUNetwork`, too (`limit_flow`).
 
 Between events the gates are frozen and the flow is smooth; every accepted step is searched for gate changes
 at the nodes of its interpolant, the first change is located by Brent's method, and the integration starts
-afresh there. O(m·n) per evaluation: the reference of the flow by stages, and the flow for the losses that
-that one does not know.
+afresh there. O(m·n·d) per evaluation: the reference of faster flows.
 
-A gate (j, k) is +1 (point k active for neuron j), −1 (inactive), or 0: the knot rests on the point.
-Between changes the flow is smooth. With c_k = ∂L/∂h_k, n_k = ∂z_k/∂(knot) = −1 and γ the leaky slope,
+A gate (j, k) is +1 (point k active for neuron j), −1 (inactive), or 0: the neuron slides along the point.
+Between changes the flow is smooth. With c_k = ∂L/∂h_k, n_k = ∂z_k/∂(inner) (the input for a `ReLUNetwork`, −1
+for a `KnotNetwork`) and γ the leaky slope,
 
     D_j = Σ_k η_jk c_k n_k,   η = 1 | γ | minimal-norm choice for gates + | − | 0,
-    dz_jk/dt = −outer_j D_j n_k (times positive factors).
+    dz_jk/dt = −outer_j ⟨D_j, n_k⟩ (times positive factors).
 
 At z_jk = 0 the one-sided velocities decide (Filippov): same sign, the neuron crosses; both pointing to the
 hyperplane, it slides until the minimal-norm gate leaves [γ, 1]. They differ by a multiple of outer_j c_k, so
@@ -38,8 +39,9 @@ from shallowflow.dynamics.engines.smooth_flow import layer_rates
 from shallowflow.landscape.geometry.subgradient import minimal_gates, unbounded_gate
 from shallowflow.lobatto import lobatto_nodes
 from shallowflow.models.loss import Loss
-from shallowflow.models.networks import KnotNetwork
+from shallowflow.models.networks import KnotNetwork, ReLUNetwork
 
+Trained = ReLUNetwork | KnotNetwork
 Signs = NDArray[np.int8]
 NODES = 8
 STUCK = 200
@@ -52,26 +54,30 @@ class Gates:
     """The gate signs of a network on fixed inputs, (m, n), and the rules by which they change."""
 
     def __init__(
-        self, network: KnotNetwork, inputs: Floats, targets: Floats, loss: Loss, tolerance: float
+        self, network: Trained, inputs: Floats, targets: Floats, loss: Loss, tolerance: float
     ) -> None:
         self.tolerance = tolerance
         self.inputs, self.targets, self.loss = inputs, targets, loss
-        self.normals = -np.ones((len(inputs), 1))
+        self.normals = inputs if isinstance(network, ReLUNetwork) else -np.ones((len(inputs), 1))
         self.slope = network.slope
         z = network.preactivations(inputs)
         self.signs = np.where(z > self._rounding(network), 1, -1).astype(np.int8)
 
-    def _rounding(self, network: KnotNetwork) -> Floats:
+    def _rounding(self, network: Trained) -> Floats:
         """Return the size below which z_jk is rounding, (m, n)."""
-        sizes: Floats = np.abs(network.knots)[:, None] + np.abs(self.inputs[:, 0])
-        # Also where both are zero something must remain, lest a margin of zero look like a change.
-        return ROUNDING * np.maximum(sizes, np.finfo(float).tiny / ROUNDING)
+        if isinstance(network, ReLUNetwork):
+            neurons = np.maximum(np.linalg.norm(network.inner, axis=1), np.abs(network.outer))
+            sizes: Floats = neurons[:, None] * np.linalg.norm(self.inputs, axis=1)
+        else:
+            sizes = np.abs(network.knots)[:, None] + np.abs(self.inputs[:, 0])
+        return ROUNDING * sizes
 
-    def covector(self, network: KnotNetwork) -> Floats:
+    def covector(self, network: Trained) -> Floats:
         """Return ∂L/∂h_k with the prediction continued smoothly by the present gates."""
+        scale = network.scale if isinstance(network, ReLUNetwork) else 1.0
         active = np.where(self.signs > 0, 1.0, self.slope) * network.preactivations(self.inputs)
         active[self.signs == 0] = 0.0
-        return self.loss.slopes(network.outer @ active, self.targets)
+        return self.loss.slopes(scale * (network.outer @ active), self.targets)
 
     def values(self, covector: Floats) -> Floats:
         """Return η (m, n): 1, γ, or for a sliding neuron what keeps it on its hyperplanes."""
@@ -85,7 +91,7 @@ class Gates:
                 values[j, sliding] = np.linalg.lstsq(parts.T, -known)[0]
         return values
 
-    def margins(self, network: KnotNetwork) -> Floats:
+    def margins(self, network: Trained) -> Floats:
         """Return how far every gate is from a change, (m, n): negative where it has already changed."""
         margins = self.signs * network.preactivations(self.inputs) + self._rounding(network)
         if (self.signs == 0).any():
@@ -94,7 +100,7 @@ class Gates:
             margins = np.where(self.signs == 0, slack, margins)
         return margins
 
-    def _slack(self, network: KnotNetwork, covector: Floats, values: Floats) -> Floats:
+    def _slack(self, network: Trained, covector: Floats, values: Floats) -> Floats:
         """Return how far sliding gates (m, n) are from release, as a speed: negative for those that must go.
 
         η beyond [γ, 1] by δ means that the neuron is pulled off at the speed δ·|outer_j c_k|·‖n_k‖². It is
@@ -106,7 +112,7 @@ class Gates:
         slack: Floats = 10 * self.tolerance / ROUNDING * self._rounding(network) - beyond * pull
         return slack
 
-    def settle(self, network: KnotNetwork, j: int) -> tuple[KnotNetwork, list[tuple[str, int]]]:
+    def settle(self, network: Trained, j: int) -> tuple[Trained, list[tuple[str, int]]]:
         """Decide every gate of neuron j that is at its limit.
 
         Return the network with the neuron put exactly onto the hyperplanes that it met, and the changes as
@@ -137,19 +143,25 @@ class Gates:
         events = [(self._kind(j, int(k), int(before[k]), unique and not passing[k]), int(k)) for k in changed]
         return self._put(network, {j: at_limit | staying}), events
 
-    def onto_faces(self, network: KnotNetwork) -> KnotNetwork:
+    def onto_faces(self, network: Trained) -> Trained:
         """Return the network with every sliding neuron put exactly onto its hyperplanes."""
         sliding = np.unique(np.nonzero(self.signs == 0)[0])
         return self._put(network, {int(j): self.signs[j] == 0 for j in sliding})
 
-    def _put(self, network: KnotNetwork, faces: Mapping[int, Bools]) -> KnotNetwork:
+    def _put(self, network: Trained, faces: Mapping[int, Bools]) -> Trained:
         """Return the network with the given neurons moved the shortest way onto the given hyperplanes."""
         if not faces:
             return network
-        knots = network.knots.copy()
+        if isinstance(network, KnotNetwork):
+            knots = network.knots.copy()
+            for j, points in faces.items():
+                knots[j] = self.inputs[np.argmax(points), 0]
+            return network.moved({"knots": knots})
+        inner = network.inner.copy()
         for j, points in faces.items():
-            knots[j] = self.inputs[np.argmax(points), 0]
-        return network.moved({"knots": knots})
+            normals = self.normals[points]
+            inner[j] -= np.linalg.pinv(normals) @ (normals @ inner[j])
+        return network.moved({"inner": inner})
 
     def _kind(self, j: int, k: int, before: int, unique: bool) -> str:
         """Return the kind of the event that changed gate (j, k) from `before`."""
@@ -162,7 +174,7 @@ class Gates:
             return "on"
         return "death" if self.slope == 0 and np.all(self.signs[j] < 0) else "off"
 
-    def _velocity(self, network: KnotNetwork, covector: Floats, j: int, values: Floats) -> Floats:
+    def _velocity(self, network: Trained, covector: Floats, j: int, values: Floats) -> Floats:
         """Return dz_jk/dt (n,), up to a positive factor, with the gate values (n,)."""
         velocity: Floats = -network.outer[j] * (self.normals @ ((values * covector) @ self.normals))
         return velocity
@@ -182,7 +194,7 @@ class DenseFlow:
 
     def __init__(self, task: Task) -> None:
         network = task.network
-        assert isinstance(network, KnotNetwork)
+        assert isinstance(network, Trained)
         self.gates = Gates(network, task.dataset.inputs, task.dataset.targets, task.loss, task.tolerance)
         self._template, self._measure = network, task.measure
         self._tolerance, self._stop = task.tolerance, task.stop
@@ -199,7 +211,7 @@ class DenseFlow:
         """Return the present loss."""
         return self._measure(self.network())
 
-    def network(self) -> KnotNetwork:
+    def network(self) -> Trained:
         """Return the present network."""
         return self.at(self._theta)
 
@@ -211,7 +223,7 @@ class DenseFlow:
         """Return θ as it is kept in the path."""
         return theta
 
-    def path(self, times: Floats, rows: Rows) -> Polynomials[KnotNetwork]:
+    def path(self, times: Floats, rows: Rows) -> Polynomials[Trained]:
         """Return the polynomials of these steps."""
         return Polynomials(self._template, times, **rows)
 
