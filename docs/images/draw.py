@@ -31,6 +31,15 @@ def plateau() -> Figure:
     return sf.reproduce("plateau/fig2").figures[0]
 
 
+def story() -> Figure:
+    """A run that aligns, jumps, waits on a plateau and leaves it: chapters, floors, neurons."""
+    start = sf.initialize.balanced(60, 2, init_scale=1e-2, seed=0)
+    run = sf.gradient_flow(start, sf.data.GENERATORS["stewart"](), until=400.0)
+    figure: Figure = sf.story(run).figure()
+    return figure
+
+
 if __name__ == "__main__":
     write(early_alignment(), "early_alignment")
     write(plateau(), "plateau")
+    write(story(), "story")

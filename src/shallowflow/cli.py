@@ -10,6 +10,7 @@ import click
 
 from shallowflow.commands.arguments import json_option, print_json
 from shallowflow.commands.certify import certify
+from shallowflow.commands.diagnose import diagnose
 from shallowflow.commands.explore import explore
 from shallowflow.commands.fit import fit
 from shallowflow.commands.reproduce import INTERRUPTED, reproduce
@@ -97,6 +98,7 @@ def main(ctx: click.Context) -> None:
       shallowflow fit my_data.csv --knots 20 --plot fit.png
       shallowflow studies list report/store
       shallowflow certify my_data.csv
+      shallowflow diagnose my_data.csv --plot story.png
       shallowflow explore
     """
     if ctx.invoked_subcommand is None:
@@ -124,7 +126,7 @@ def list_(as_json: bool) -> None:
     output().print(generators_table(listed["generators"]))
 
 
-for command in (simulate, fit, reproduce, studies, certify, explore):
+for command in (simulate, fit, diagnose, reproduce, studies, certify, explore):
     main.add_command(command)
 
 

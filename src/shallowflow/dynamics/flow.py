@@ -9,6 +9,7 @@ import numpy as np
 from shallowflow.arrays import non_negative, positive, probability, shown
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.choice import chosen_engine
+from shallowflow.dynamics.clock.leap import later, leapt
 from shallowflow.dynamics.clock.loop import Progress, not_begun, run
 from shallowflow.dynamics.clock.paths import flatten
 from shallowflow.dynamics.clock.problem import (
@@ -20,7 +21,6 @@ from shallowflow.dynamics.clock.problem import (
     checked_record,
 )
 from shallowflow.dynamics.clock.trajectory import Setting, Trajectory
-from shallowflow.dynamics.leap import later, leapt
 from shallowflow.errors import InvalidInputError
 from shallowflow.models.loss import Loss, SquareLoss
 from shallowflow.models.networks import (

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from shallowflow.readings.diagnosis import Diagnosis
 
+EDGE = 1.9
+"""From this step × λ_max on descent is taken to be at the edge of stability."""
 NOTHING = 0.005
 """A part of the loss below this share is not mentioned."""
 
@@ -88,7 +90,7 @@ def _anatomy(found: Diagnosis) -> list[str]:
 
 
 def _forecast(found: Diagnosis) -> list[str]:
-    if found.forecast is None or found.fitted:
+    if found.forecast is None or found.fitted or _bounces(found):
         return []
     reach = found.forecast.reach
     leaves = found.exit
@@ -117,7 +119,7 @@ def _time(found: Diagnosis, time: float) -> str:
 
 def _exit(found: Diagnosis) -> list[str]:
     leaves = found.exit
-    if leaves is None:
+    if leaves is None or _bounces(found):
         return []
     how = "forces frozen" if leaves.frozen else "awake neurons running on"
     number = int(found.census.dormant.sum())
@@ -141,8 +143,17 @@ def _stability(found: Diagnosis) -> str:
             return "λ_max = 0: no parameter has a gradient."
         return f"λ_max = {found.sharpness:.4g}: descent is stable for steps below {2 / found.sharpness:.3g}."
     product = found.step * found.sharpness
-    end = "below the limit 2" if product < 2 else "above the limit 2: a smaller step is needed"
-    return f"step × λ_max = {product:.3g}, {end}."
+    if _bounces(found):
+        return (
+            f"step × λ_max = {product:.3g}: at the edge of stability (2) the loss bounces, "
+            "and no forecast holds; take a smaller step."
+        )
+    return f"step × λ_max = {product:.3g}, below the limit 2."
+
+
+def _bounces(found: Diagnosis) -> bool:
+    """Whether descent with this step does not follow the flow."""
+    return found.step is not None and found.step * found.sharpness >= EDGE
 
 
 def _advice(found: Diagnosis) -> str:

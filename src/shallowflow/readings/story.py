@@ -28,6 +28,8 @@ from shallowflow.readings.diagnosis import AT_THE_FLOOR, Diagnosis, diagnose
 SCHEMA = "shallowflow/story/1"
 SMALL = 0.05
 """Outputs below this share of the targets (rms) are small: the network is still at its start."""
+SLOWLY = 0.7
+"""A plateau that ends below this share of its first loss is slow, not level."""
 MOMENTS = 30
 WORK = 2e8
 """Operations that the floors over time may take, roughly."""
@@ -278,7 +280,7 @@ def _sentence(
     said = {
         "alignment": f"neurons turn and stay small; the loss stays near {after:.4g}",
         "jump": f"the loss falls {fall}",
-        "plateau": f"the loss hardly moves, {fall}",
+        "plateau": f"the loss {'falls slowly' if after < SLOWLY * before else 'hardly moves'}, {fall}",
         "descent": f"a fast first descent, {fall}",
         "decay": f"the loss falls steadily {fall}",
         "waiting": f"the loss stands at {after:.4g}, and dormant neurons grow",

@@ -15,7 +15,7 @@ SQUARE = sf.SquareLoss()
 
 
 @pytest.mark.parametrize("name", ["three_points", "stewart"])
-@pytest.mark.parametrize("engine", ["cones", "dense"])
+@pytest.mark.parametrize("engine", ["cones", "walls"])
 def test_times_are_those_of_the_whole_flow(name: str, engine: str) -> None:
     data = G[name]()
     start = sf.initialize.balanced(20, 2, init_scale=1e-4, seed=0)
