@@ -128,6 +128,23 @@ def _correct(trial: Trial, newton: Newton) -> None:
             trial.pulls[node, k] += newton.roots[k] * part
 
 
+@njit(cache=True, **ONCE)
+def _missed(sums: Sums, trial: Trial, problem: Problem) -> float:
+    """Return what the polynomials of the pulls miss at worst at the shares of the last sweep."""
+    worst = 0.0
+    lengths = problem.samples.lengths
+    for row in range(trial.shares.size):
+        square = 0.0
+        for k in range(lengths.size):
+            missed = sums.pulls[row, k]
+            for node in range(trial.nodes.size):
+                missed -= trial.weights[row, node] * trial.pulls[node, k]
+            square += (lengths[k] * missed) ** 2
+        if not square <= worst:
+            worst = square
+    return problem.scale * sqrt(worst)
+
+
 @njit(cache=True, **LEAN)
 def attempt(
     step: float,
@@ -183,18 +200,7 @@ def attempt(
         done = left * ratio <= AGREED * tolerance
         before = left
         _correct(trial, newton)
-    worst = 0.0
-    lengths = problem.samples.lengths
-    for row in range(trial.shares.size):
-        square = 0.0
-        for k in range(lengths.size if most >= 0 else 0):
-            missed = sums.pulls[row, k]
-            for node in range(trial.nodes.size):
-                missed -= trial.weights[row, node] * trial.pulls[node, k]
-            square += (lengths[k] * missed) ** 2
-        if not square <= worst:
-            worst = square
-    trial.results[2] = step * problem.scale * sqrt(worst)
+    trial.results[2] = step * _missed(sums, trial, problem) if most >= 0 else 0.0
     trial.results[3] = _largest(field)
     return FINE
 

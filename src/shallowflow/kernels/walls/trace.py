@@ -227,6 +227,25 @@ def _multiply(row: int, u: float, order: int, desk: Desk) -> None:
         desk.products[row, i] = part * outer
 
 
+@njit(cache=True, **ONCE)
+def _fetch(neuron: int, now: Neurons, desk: Desk) -> None:
+    """Put a neuron on the desk."""
+    for i in range(desk.w.size):
+        desk.w[i] = now.inner[neuron, i]
+    for w in range(desk.signs.size):
+        desk.signs[w] = now.signs[neuron, w]
+
+
+@njit(cache=True, **ONCE)
+def _leave(neuron: int, outer: float, desk: Desk, then: Neurons) -> None:
+    """Write the neuron on the desk to where those at the end of the step go."""
+    for w in range(desk.signs.size):
+        then.signs[neuron, w] = desk.signs[w]
+    for i in range(desk.w.size):
+        then.inner[neuron, i] = desk.w[i]
+    then.outer[neuron] = outer
+
+
 @njit(cache=True, **INTERNAL)
 def trace(
     neuron: int,
@@ -244,11 +263,7 @@ def trace(
     `settle` decides about those.
     """
     desk, field, sums, log = tools
-    walls, rank = problem.normals.shape
-    for i in range(rank):
-        desk.w[i] = now.inner[neuron, i]
-    for w in range(walls):
-        desk.signs[w] = now.signs[neuron, w]
+    _fetch(neuron, now, desk)
     outer, start, end = now.outer[neuron], 0.0, shares[shares.size - 1]
     if rest < 0.0:
         _first_signs(outer, desk, problem.normals)
@@ -290,12 +305,8 @@ def trace(
         return CROWDED
     # The last share, if rounding kept it behind the last stretch, or there was none.
     for row in range(reached, shares.size):
-        for i in range(rank):
+        for i in range(desk.w.size):
             desk.products[row, i] = outer * desk.w[i]
     _add(added, shares.size, desk, sums, problem)
-    for w in range(walls):
-        then.signs[neuron, w] = desk.signs[w]
-    for i in range(rank):
-        then.inner[neuron, i] = desk.w[i]
-    then.outer[neuron] = outer
+    _leave(neuron, outer, desk, then)
     return FINE
