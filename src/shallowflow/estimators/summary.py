@@ -193,7 +193,7 @@ class Summarising:
         check_is_fitted(self)
         points = self._points
         knots = (self.pieces_.knots - points.low) / points.half
-        return model_of(points, knots, self.noise_.rho)  # type: ignore[attr-defined]
+        return model_of(points, knots, self.noise_.rho)
 
     def _generator(self) -> np.random.Generator:
         seed = self.random_state
