@@ -18,10 +18,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from scipy.stats import norm
 
 from shallowflow.arrays import Bools, Floats
 from shallowflow.estimators.criterion import FEW, ROUNDING, Choice, Fitted, choose
 from shallowflow.estimators.noise import (
+    MANY,
     ROBUST,
     SUSPECT,
     WHITE,
@@ -126,7 +128,9 @@ def _chosen(fits: Mapping[int, Fitted], points: Points, setting: Setting) -> Cho
 def suspicious(rows: Rows, precision: bool) -> bool:
     """Return whether a row lies so far from its neighbours that it may be an outlier."""
     sigma = noise_size(rows, precision)
-    return sigma > 0 and float(np.abs(distances(rows, precision)).max()) > SUSPECT * sigma
+    size = len(rows.x)
+    limit = SUSPECT if size <= MANY else float(norm.isf(0.05 / size))
+    return sigma > 0 and float(np.abs(distances(rows, precision)).max()) > limit * sigma
 
 
 def _units(rows: Rows, knots: Floats, points: Points, sigma: float, precision: bool) -> Floats:
