@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shallowflow.arrays import Floats
-from shallowflow.readings.chapters import spells
+from shallowflow.readings.chapters import stretches
 
 
 def logistic_steps(times: Floats, centres: list[float], levels: list[float], width: float) -> Floats:
@@ -24,7 +24,7 @@ def logistic_steps(times: Floats, centres: list[float], levels: list[float], wid
 def test_a_staircase_has_its_jumps_where_they_are() -> None:
     times = np.linspace(0.0, 100.0, 2001)
     losses = logistic_steps(times, [20.0, 60.0], [0.0, -1.0, -3.0], 0.5)
-    found = spells(times, losses)
+    found = stretches(times, losses)
     assert [one.fast for one in found] == [False, True, False, True, False]
     for one, centre in zip(found[1::2], (20.0, 60.0), strict=True):
         # A logistic step runs at a tenth of its top speed at 2.6 % and 97.4 %: 3.6 widths to each side.
@@ -36,28 +36,28 @@ def test_a_staircase_has_its_jumps_where_they_are() -> None:
 def test_thinned_records_give_the_same_spells(every: int) -> None:
     times = np.linspace(0.0, 100.0, 2001)
     losses = logistic_steps(times, [20.0, 60.0], [0.0, -1.0, -3.0], 0.5)
-    kinds = [one.fast for one in spells(times[::every], losses[::every])]
-    assert kinds == [one.fast for one in spells(times, losses)]
+    kinds = [one.fast for one in stretches(times[::every], losses[::every])]
+    assert kinds == [one.fast for one in stretches(times, losses)]
 
 
 def test_a_constant_rate_is_one_fast_spell_and_a_constant_loss_a_slow_one() -> None:
     times = np.linspace(0.0, 10.0, 300)
-    assert [one.fast for one in spells(times, np.exp(-times))] == [True]
-    assert [one.fast for one in spells(times, np.ones(300))] == [False]
-    assert [one.fast for one in spells(times, np.zeros(300))] == [False]
+    assert [one.fast for one in stretches(times, np.exp(-times))] == [True]
+    assert [one.fast for one in stretches(times, np.ones(300))] == [False]
+    assert [one.fast for one in stretches(times, np.zeros(300))] == [False]
 
 
 def test_a_ripple_is_no_jump() -> None:
     times = np.linspace(0.0, 10.0, 1001)
     losses = logistic_steps(times, [5.0], [0.0, -0.05], 0.02)
-    assert [one.fast for one in spells(times, losses)] == [False]
+    assert [one.fast for one in stretches(times, losses)] == [False]
 
 
 def test_noise_is_smoothed_by_the_running_minimum() -> None:
     times = np.linspace(0.0, 100.0, 601)
     losses = logistic_steps(times, [50.0], [0.0, -3.0], 1.0)
     noisy = losses * np.exp(0.003 * np.random.default_rng(0).standard_normal(601))
-    assert [one.fast for one in spells(times, noisy)] == [False, True, False]
+    assert [one.fast for one in stretches(times, noisy)] == [False, True, False]
 
 
 @given(
@@ -67,7 +67,7 @@ def test_noise_is_smoothed_by_the_running_minimum() -> None:
 @settings(max_examples=150, deadline=None)
 def test_spells_cover_a_run_without_gaps_and_alternate(losses: list[float], gaps: list[float]) -> None:
     times = np.concatenate([[0.0], np.cumsum(gaps[: len(losses) - 1])])
-    found = spells(times, np.array(losses))
+    found = stretches(times, np.array(losses))
     assert found[0].start == times[0]
     assert found[-1].end == times[-1]
     for one, other in pairwise(found):

@@ -60,20 +60,20 @@ def diagnose(data: str, as_json: bool, **options: Any) -> None:
     run = _run(data, options)
     with progress_bar("reading the run") as show:
         show(None, "")
-        told = story(run)
+        tale = story(run)
         advice = _escape(run, options) if options["try_escape"] else None
     if options["save"]:
         run.save(options["save"])
     if options["plot"]:
-        told.plot(options["plot"])
+        tale.plot(options["plot"])
     if as_json:
-        print_json({**json.loads(told.to_json()), "escape": advice})
+        print_json({**json.loads(tale.to_json()), "escape": advice})
     else:
-        click.echo(_text(told, advice))
+        click.echo(_text(tale, advice))
 
 
-def _text(told: Story, advice: str | None) -> str:
-    return told.text() if advice is None else f"{told.text()}\n\nEscape:\n{advice}"
+def _text(tale: Story, advice: str | None) -> str:
+    return tale.text() if advice is None else f"{tale.text()}\n\nEscape:\n{advice}"
 
 
 def _run(data: str, options: dict[str, Any]) -> Trajectory:

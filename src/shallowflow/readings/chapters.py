@@ -1,7 +1,7 @@
 """Chapters of a loss curve: where it stands, where it falls, from times and losses alone.
 
 On the intervals between records q = −Δ ln L/Δt is the mean speed, v = ln q. A **top** is a local maximum of v
-that stands out by ln 10 from the valley on each side that has a higher top behind it. Its **fast spell** is
+that stands out by ln 10 from the valley on each side that has a higher top behind it. Its **fast stretch** is
 the intervals around it with at least a tenth of its speed, if ln L falls by 0.1 in it. The rest is slow. Mean
 speeds see a jump between two records too, so that thinning a record changes borders, not names. Losses that
 rise (stochastic descent) are replaced by their running minimum; records closer than 10⁻⁴ of the run and 10⁻³
@@ -19,9 +19,9 @@ from shallowflow.arrays import Bools, Floats
 
 TENTH = float(np.log(10.0))
 FALL = 0.1
-"""ln L falls by this in a fast spell at least …"""
+"""ln L falls by this in a fast stretch at least …"""
 SLOW_FALL = 0.05
-"""… and by this in the second half of a slow last spell that decays."""
+"""… and by this in the second half of a slow last stretch that decays."""
 CLOSE = 1e-4
 """Records are skipped that follow within this share of the run …"""
 CLOSE_LOSS = 1e-3
@@ -30,7 +30,7 @@ LOWEST = 1e-14
 """Losses below this share of the first are rounding."""
 
 
-class Spell(NamedTuple):
+class Stretch(NamedTuple):
     """A stretch of time, first to last; fast: whether the loss falls fast in it."""
 
     start: float
@@ -38,24 +38,27 @@ class Spell(NamedTuple):
     fast: bool
 
 
-def spells(times: Floats, losses: Floats) -> list[Spell]:
-    """Return fast and slow spells in turn; they cover the run without gaps.
+def stretches(times: Floats, losses: Floats) -> list[Stretch]:
+    """Return fast and slow stretches in turn; they cover the run without gaps.
 
     Examples
     --------
     >>> t = np.linspace(0.0, 10.0, 201)
-    >>> [(round(one.start, 1), one.fast) for one in spells(t, 1.0 - 0.9 / (1.0 + np.exp(-20.0 * (t - 5.0))))]
-    [(0.0, False), (4.8, True), (5.3, False)]
+    >>> losses = 1.0 - 0.9 / (1.0 + np.exp(-20.0 * (t - 5.0)))
+    >>> [(round(one.start, 1), one.fast) for one in stretches(t, losses)]
+    [(0.0, False), (4.9, True), (5.2, False)]
     """
     moments, logs = _thinned(times, losses)
     if len(moments) < 2:
-        return [Spell(float(times[0]), float(times[-1]), False)]
+        return [Stretch(float(times[0]), float(times[-1]), False)]
     duration = float(moments[-1] - moments[0])
     speeds = np.maximum(-np.diff(logs) / np.diff(moments), 1e-9 / duration)
     fast = _fast(np.log(speeds), logs)
     edges = np.flatnonzero(np.diff(np.concatenate([[-1], fast.astype(int), [-1]])))
-    found = [Spell(float(moments[a]), float(moments[b]), bool(fast[a])) for a, b in pairwise(edges.tolist())]
-    # What was dropped at the end belongs to the last spell.
+    found = [
+        Stretch(float(moments[a]), float(moments[b]), bool(fast[a])) for a, b in pairwise(edges.tolist())
+    ]
+    # What was dropped at the end belongs to the last stretch.
     found[-1] = found[-1]._replace(end=float(times[-1]))
     return found
 
@@ -81,7 +84,7 @@ def _thinned(times: Floats, losses: Floats) -> tuple[Floats, Floats]:
 
 
 def _fast(v: Floats, logs: Floats) -> Bools:
-    """Return which intervals lie in a fast spell."""
+    """Return which intervals lie in a fast stretch."""
     fast = np.zeros(len(v), np.bool_)
     for top in _tops(v):
         low = high = top

@@ -22,7 +22,7 @@ from shallowflow.landscape.geometry.floors import pattern_floor
 from shallowflow.lazy import function
 from shallowflow.models.loss import LogisticLoss, Loss, SquareLoss
 from shallowflow.models.networks import KnotNetwork, LogScaledNetwork, Network, ReLUNetwork
-from shallowflow.readings.chapters import SLOW_FALL, Spell, spells
+from shallowflow.readings.chapters import SLOW_FALL, Stretch, stretches
 from shallowflow.readings.diagnosis import AT_THE_FLOOR, Diagnosis, diagnose
 
 SCHEMA = "shallowflow/story/1"
@@ -141,9 +141,9 @@ def story(trajectory: Trajectory, data: Dataset | None = None, *, loss: Loss | N
     square = SquareLoss() if given is None else given
     reader = _Reader(trajectory, dataset, square)
     end = reader.diagnosis()
-    found = spells(trajectory.times, trajectory.losses)
+    found = stretches(trajectory.times, trajectory.losses)
     names = [reader.name(found, i, end) for i in range(len(found))]
-    chapters = tuple(reader.chapter(name, spell) for name, spell in zip(names, found, strict=True))
+    chapters = tuple(reader.chapter(name, stretch) for name, stretch in zip(names, found, strict=True))
     return Story(chapters, trajectory.times, trajectory.losses, *reader.counted(), end=end)
 
 
@@ -178,14 +178,14 @@ class _Reader:
             resting=self.trajectory.resting(last),
         )
 
-    def name(self, found: list[Spell], i: int, end: Diagnosis | None) -> str:
-        """Return the name of a spell."""
-        spell, last = found[i], i == len(found) - 1
-        if spell.fast:
+    def name(self, found: list[Stretch], i: int, end: Diagnosis | None) -> str:
+        """Return the name of a stretch."""
+        stretch, last = found[i], i == len(found) - 1
+        if stretch.fast:
             return "decay" if last else "descent" if i == 0 else "jump"
-        if i == 0 and self.small(spell.start) and not (last and end is not None and end.cure == "restart"):
+        if i == 0 and self.small(stretch.start) and not (last and end is not None and end.cure == "restart"):
             return "alignment"
-        return self.last_name(spell, end) if last else "plateau"
+        return self.last_name(stretch, end) if last else "plateau"
 
     def small(self, time: float) -> bool:
         """Whether the outputs at a time are small beside the targets."""
@@ -195,10 +195,10 @@ class _Reader:
         outputs, targets = network.predict(self.dataset.inputs), self.dataset.targets
         return bool(np.linalg.norm(outputs) < SMALL * np.linalg.norm(targets))
 
-    def last_name(self, spell: Spell, end: Diagnosis | None) -> str:
-        """Return the name of a slow spell at the end of a run."""
-        middle = 0.5 * (spell.start + spell.end)
-        halfway, final = self.loss_at(middle), self.loss_at(spell.end)
+    def last_name(self, stretch: Stretch, end: Diagnosis | None) -> str:
+        """Return the name of a slow stretch at the end of a run."""
+        middle = 0.5 * (stretch.start + stretch.end)
+        halfway, final = self.loss_at(middle), self.loss_at(stretch.end)
         if final <= 0 or np.log(halfway / final) >= SLOW_FALL:
             return "decay"
         if end is None or end.cure in ("restart", "grow"):
@@ -214,20 +214,20 @@ class _Reader:
         until = int(np.searchsorted(self.trajectory.times, time, side="right"))
         return float(np.min(self.trajectory.losses[: max(until, 1)]))
 
-    def chapter(self, name: str, spell: Spell) -> Chapter:
+    def chapter(self, name: str, stretch: Stretch) -> Chapter:
         """Return a chapter with its numbers and its sentence."""
-        before, after = self.loss_at(spell.start), self.loss_at(spell.end)
+        before, after = self.loss_at(stretch.start), self.loss_at(stretch.end)
         moments = np.array([event.time for event in self.trajectory.events])
-        events = int(np.sum((moments > spell.start) & (moments <= spell.end)))
-        network = self.network(spell.end) if self.readable else None
+        events = int(np.sum((moments > stretch.start) & (moments <= stretch.end)))
+        network = self.network(stretch.end) if self.readable else None
         awake = width = None
         if network is not None and self.dataset is not None:
-            resting = self.trajectory.resting(spell.end)
+            resting = self.trajectory.resting(stretch.end)
             neurons = neurons_of(network, self.dataset, resting)
             found = census_of(neurons, network, self.dataset, self.loss)
             awake, width = int(found.awake.sum()), found.effective_width
-        sentence = _sentence(name, spell, (before, after), events, awake, width)
-        numbers = (spell.start, spell.end, before, after, events, awake, width)
+        sentence = _sentence(name, stretch, (before, after), events, awake, width)
+        numbers = (stretch.start, stretch.end, before, after, events, awake, width)
         return Chapter(name, *numbers, sentence, PAPERS[name])
 
     def counted(self) -> tuple[Floats, Ints, Ints, Ints, Ints, Floats, Floats]:
@@ -269,7 +269,7 @@ def _moments(trajectory: Trajectory, count: int) -> Floats:
 
 def _sentence(
     name: str,
-    spell: Spell,
+    stretch: Stretch,
     losses: tuple[float, float],
     events: int,
     awake: int | None,
@@ -286,7 +286,7 @@ def _sentence(
         "waiting": f"the loss stands at {after:.4g}, and dormant neurons grow",
         "stuck": f"the loss stands at {after:.4g}",
     }[name]
-    parts = [f"{name.capitalize()}, t = {spell.start:.4g} to {spell.end:.4g}: {said}"]
+    parts = [f"{name.capitalize()}, t = {stretch.start:.4g} to {stretch.end:.4g}: {said}"]
     if events:
         parts.append(f"{events} {'event' if events == 1 else 'events'}")
     if awake is not None and width is not None:

@@ -57,7 +57,7 @@ class FrozenFlow:
         self._scale = network.scale if isinstance(network, ReLUNetwork) else 1.0
         logs = network.log_scales if isinstance(network, LogScaledNetwork) else np.zeros(network.width)
         signs = activity(network, dataset.inputs, resting=resting)[chosen]
-        # A zero input pulls at nobody, and no neuron rests on it.
+        # A zero input pulls at no neuron, and no neuron rests on it.
         signs[:, ~dataset.inputs.any(axis=1)] = -1
         self._parts: State = (
             network.inner[chosen].copy(),

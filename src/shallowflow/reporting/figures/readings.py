@@ -45,37 +45,37 @@ def plot_reading(reading: Story | Diagnosis, path: str | PathLike[str] | None = 
     return None
 
 
-def story_figure(told: Story) -> Figure:
+def story_figure(tale: Story) -> Figure:
     """Return the loss of a run with its chapters as bands and its floors, and its neurons over time."""
-    scale, first = _axis(told)
-    panels = [_loss_panel(told, scale, first)]
-    if len(told.moments):
-        times = np.maximum(told.moments, first) if scale == "log" else told.moments
+    scale, first = _axis(tale)
+    panels = [_loss_panel(tale, scale, first)]
+    if len(tale.moments):
+        times = np.maximum(tale.moments, first) if scale == "log" else tale.moments
         counts = (
-            Series(times, told.awake, "awake", tone="blue"),
-            Series(times, told.effective_width, "acting as", style="dashed", tone="orange"),
-            Series(times, told.dormant, "dormant", tone="green"),
-            Series(times, told.dead, "dead", tone="muted"),
+            Series(times, tale.awake, "awake", tone="blue"),
+            Series(times, tale.effective_width, "acting as", style="dashed", tone="orange"),
+            Series(times, tale.dormant, "dormant", tone="green"),
+            Series(times, tale.dead, "dead", tone="muted"),
         )
         panels.append(Panel(counts, title="Neurons", x_label="time", x_scale=scale, y_label="number"))
-    names = ", ".join(chapter.name for chapter in told.chapters)
+    names = ", ".join(chapter.name for chapter in tale.chapters)
     return Figure("story", f"A run in chapters: {names}", tuple(panels))
 
 
-def _axis(told: Story) -> tuple[str, float]:
+def _axis(tale: Story) -> tuple[str, float]:
     """Return the scale of the time axis, and where it begins."""
-    start, end = told.chapters[0].start, told.chapters[-1].end
-    lengths = [chapter.end - chapter.start for chapter in told.chapters]
-    later = told.times[told.times > 0]
+    start, end = tale.chapters[0].start, tale.chapters[-1].end
+    lengths = [chapter.end - chapter.start for chapter in tale.chapters]
+    later = tale.times[tale.times > 0]
     if start > 0 or not later.size or min(lengths) >= SHORT * (end - start):
         return "linear", start
-    borders = [chapter.end for chapter in told.chapters if chapter.end > 0]
+    borders = [chapter.end for chapter in tale.chapters if chapter.end > 0]
     return "log", max(float(later[0]), 0.02 * min(borders))
 
 
-def _loss_panel(told: Story, scale: str, first: float) -> Panel:
-    positive = told.losses[np.isfinite(told.losses) & (told.losses > 0)]
-    levels = np.concatenate([told.floor_awake, told.floor_every, positive])
+def _loss_panel(tale: Story, scale: str, first: float) -> Panel:
+    positive = tale.losses[np.isfinite(tale.losses) & (tale.losses > 0)]
+    levels = np.concatenate([tale.floor_awake, tale.floor_every, positive])
     levels = levels[np.isfinite(levels) & (levels > 0.1 * positive.min(initial=np.inf))]
     low, high = 0.7 * float(levels.min(initial=1.0)), 1.4 * float(positive.max(initial=1.0))
     bands = [
@@ -85,16 +85,16 @@ def _loss_panel(told: Story, scale: str, first: float) -> Panel:
             tone=BANDS[chapter.name],
             band=([low, low], [high, high]),
         )
-        for chapter in told.chapters
+        for chapter in tale.chapters
         if chapter.end > first
     ]
-    curves = [Series(told.times, told.losses, "loss", tone="blue")]
-    for values, label in ((told.floor_awake, "floor of the awake"), (told.floor_every, "floor of all")):
+    curves = [Series(tale.times, tale.losses, "loss", tone="blue")]
+    for values, label in ((tale.floor_awake, "floor of the awake"), (tale.floor_every, "floor of all")):
         if np.isfinite(values).any():
             tone = "orange" if label.endswith("awake") else "ink"
-            curves.append(Series(np.maximum(told.moments, first), values, label, style="dashed", tone=tone))
-    middle = [(_middle(max(c.start, first), c.end, scale), c.name) for c in told.chapters if c.end > first]
-    limits = (first, told.chapters[-1].end)
+            curves.append(Series(np.maximum(tale.moments, first), values, label, style="dashed", tone=tone))
+    middle = [(_middle(max(c.start, first), c.end, scale), c.name) for c in tale.chapters if c.end > first]
+    limits = (first, tale.chapters[-1].end)
     return Panel(
         (*bands, *curves),
         x_label="time",
