@@ -13,7 +13,7 @@ import shallowflow as sf
 from shallowflow.data.generators import sphere, stewart, three_points
 from shallowflow.dynamics.critical_scale import CriticalScale
 from shallowflow.experiments import EXPERIMENTS, Findings
-from shallowflow.experiments.early_alignment import examples, many_samples, phases, stages
+from shallowflow.experiments.early_alignment import data, examples, many_samples, phases, stages
 from shallowflow.experiments.early_alignment.theorem1 import sweep, sweep_claims
 from shallowflow.landscape import Nature
 from shallowflow.landscape.early_alignment.phase_state import PhaseState
@@ -57,9 +57,9 @@ def test_every_experiment_runs_small_and_its_claims_say_what_would_make_them_fai
 
 
 def test_fig1_claims() -> None:
-    assumed, used = examples.assumed_points(), three_points()
+    assumed, used = data.assumed_points(), three_points()
     assert answers(examples.fig1_claims(assumed, used, [True] * 5)) == [None, True, True, True, True]
-    far = examples.assumed_points(((-0.7, 1.0), (0.0, 0.05), (0.7, 1.0)))
+    far = data.assumed_points(((-0.7, 1.0), (0.0, 0.05), (0.7, 1.0)))
     assert answers(examples.fig1_claims(far, assumed, [True, False]))[:3] == [False, False, False]
     several = sphere(3, 2, seed=5)
     assert examples.fig1_claims(assumed, several, [True])[3].holds is False
@@ -67,7 +67,7 @@ def test_fig1_claims() -> None:
 
 def test_random_data_of_assumption_3_satisfy_it() -> None:
     for seed in range(50):
-        assert smallest_eta(examples.random_assumed(seed, 0.05)) <= 0.05
+        assert smallest_eta(data.random_assumed(seed, 0.05)) <= 0.05
 
 
 def test_fig2_claims_hold_on_a_small_run_and_have_teeth() -> None:
@@ -94,10 +94,10 @@ def parameters(**changes: Any) -> Mapping[str, Any]:
     return {**EXPERIMENTS["early_alignment/theorem1"].parameters["quick"], **changes}
 
 
-@pytest.mark.parametrize("data", [three_points(), sphere(3, 2, seed=5)], ids=["three", "several"])
-def test_theorem_1_below_its_threshold(data: sf.Dataset) -> None:
+@pytest.mark.parametrize("dataset", [three_points(), sphere(3, 2, seed=5)], ids=["three", "several"])
+def test_theorem_1_below_its_threshold(dataset: sf.Dataset) -> None:
     """(i) and (ii) for λ < λ*; by the closed form tanh the exponent is twice the predicted one."""
-    found = sweep(data, parameters(width=24, scales=6), lambda fraction: None)
+    found = sweep(dataset, parameters(width=24, scales=6), lambda fraction: None)
     assert np.all(found.scales < found.threshold.scale)
     for certificate in found.certificates:
         assert certificate.holds
@@ -181,7 +181,7 @@ def test_theorem_4_claims() -> None:
 @pytest.mark.parametrize("inside", [2, 3])
 def test_corners_satisfy_the_assumptions_of_theorem_4_in_the_plane(inside: int) -> None:
     for seed in range(3):
-        found = sf.landscape.spurious_conditions(examples.random_corners(2, inside, seed))
+        found = sf.landscape.spurious_conditions(data.random_corners(2, inside, seed))
         assert found.assumption_4
         assert found.assumption_5
         assert found.assumption_6

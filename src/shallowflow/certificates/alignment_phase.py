@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from shallowflow.arrays import Bools, positive
-from shallowflow.certificates.certificate import Hypothesis, Promise
+from shallowflow.certificates.certificate import Hypothesis, Promise, Table
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.errors import InvalidInputError
@@ -30,7 +30,7 @@ from shallowflow.landscape.early_alignment.pulls import (
     still_but_alive,
 )
 from shallowflow.landscape.geometry.activity import check_relu, check_relu_problem
-from shallowflow.landscape.geometry.cones import LIMIT, Cones, cones, span_of
+from shallowflow.landscape.geometry.cones import LIMIT, Cones, cones, face_bound, span_of
 from shallowflow.models.loss import Loss
 from shallowflow.models.networks import ReLUNetwork
 from shallowflow.readings.settings import agreed
@@ -306,3 +306,36 @@ def _misalignment(
     kept = bool(np.all(errors <= bounds + accuracy * norms))
     largest = float(np.max(bounds)) if len(bounds) else None
     return Promise(statement, largest, float(np.max(errors, initial=0.0)), kept)
+
+
+def vectors_words(vectors: ExtremalVectors, starts: int, dataset: Dataset) -> str:
+    """Return what small neurons turn to; starts: of the search where the cones are too many to list."""
+    kinds = [(kind, len(vectors.of_kind(kind))) for kind in ("maximum", "minimum", "saddle")]
+    plural = {"maximum": "maxima", "minimum": "minima", "saddle": "saddles"}
+    counted = ", ".join(f"{n} {kind if n == 1 else plural[kind]}" for kind, n in kinds if n) or "none"
+    neurons = "Neurons with a > 0 turn to maxima of G, those with a < 0 to minima."
+    some = f"{len(vectors)} extremal vector{'' if len(vectors) == 1 else 's'}"
+    if vectors.complete:
+        return f"Small neurons turn to {some}: {counted}. {neurons}"
+    faces = face_bound(dataset.size, min(dataset.size, dataset.dimension))
+    # The number may be beyond what a float can hold.
+    rough = f"{faces:,}" if faces < 10**6 else f"about 10^{len(str(faces)) - 1}"
+    many = f"There may be {rough} activation cones and faces, too many to list"
+    if not starts:
+        return f"{many}, and too many points for a search of a few seconds: no extremal vector is known."
+    return (
+        f"{many}: a search from {starts} random direction{'s' if starts > 1 else ''} found {some} "
+        f"({counted}), maybe not all. {neurons}"
+    )
+
+
+def vectors_table(vectors: ExtremalVectors) -> Table:
+    """Return the extremal vectors with their kinds and values."""
+    rows = tuple((vector.kind, vector.value, _direction(vector.direction)) for vector in vectors)
+    title = "Extremal vectors" if vectors.complete else "Extremal vectors found by search (maybe not all)"
+    return Table(title, ("kind", "G", "direction"), rows)
+
+
+def _direction(direction: np.ndarray[tuple[int], np.dtype[np.float64]], most: int = 6) -> str:
+    shown = ", ".join(f"{entry:.4f}" for entry in direction[:most])
+    return f"({shown}{', …' if len(direction) > most else ''})"

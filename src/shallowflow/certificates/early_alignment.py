@@ -23,20 +23,20 @@ from shallowflow.certificates.alignment_phase import (
     dominance,
     networks_until,
     observe,
+    vectors_table,
+    vectors_words,
 )
 from shallowflow.certificates.certificate import (
     Certificate,
     Hypothesis,
     Promise,
     Question,
-    Table,
     Verdict,
     failures,
 )
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.landscape.early_alignment.balances import balance, init_scale
-from shallowflow.landscape.early_alignment.extremal import ExtremalVectors
 from shallowflow.landscape.early_alignment.spurious import (
     SpuriousConditions,
     least_squares,
@@ -44,7 +44,6 @@ from shallowflow.landscape.early_alignment.spurious import (
     spurious_conditions,
 )
 from shallowflow.landscape.geometry.activity import check_relu, check_relu_problem
-from shallowflow.landscape.geometry.cones import face_bound
 from shallowflow.models import initialize
 from shallowflow.models.loss import Loss, SquareLoss
 from shallowflow.models.networks import ReLUNetwork
@@ -285,38 +284,18 @@ def verdict(question: Question) -> Verdict:
     ends = line_certificates(dataset) if lines and around.arrangement is not None else ()
     certificates = (lemma_1(start, dataset), *aligned, *ends)
     words = (
-        _vectors_words(around.vectors, starts, dataset),
+        vectors_words(around.vectors, starts, dataset),
         _alignment_words(first, third, *aligned, asked=question.init_scale),
         *(_line_words(dataset, ends, init_scale(start)) if lines else (OTHER_SETTING,)),
     )
     # Where the data satisfy Theorem 4, whether λ is below λ̃ is open; where they do not, nothing is promised.
     applies = None if not ends or any(certificate.holds for certificate in ends) else False
-    tables = (_vectors_table(around.vectors),)
+    tables = (vectors_table(around.vectors),)
     return Verdict("early_alignment", applies, words, _numbers(first), tables, certificates)
 
 
 OTHER_SETTING = "Theorems 2 and 4, about the end of training, are for the square loss and ReLU (slope 0) "
 "only."
-
-
-def _vectors_words(vectors: ExtremalVectors, starts: int, dataset: Dataset) -> str:
-    kinds = [(kind, len(vectors.of_kind(kind))) for kind in ("maximum", "minimum", "saddle")]
-    plural = {"maximum": "maxima", "minimum": "minima", "saddle": "saddles"}
-    counted = ", ".join(f"{n} {kind if n == 1 else plural[kind]}" for kind, n in kinds if n) or "none"
-    neurons = "Neurons with a > 0 turn to maxima of G, those with a < 0 to minima."
-    some = f"{len(vectors)} extremal vector{'' if len(vectors) == 1 else 's'}"
-    if vectors.complete:
-        return f"Small neurons turn to {some}: {counted}. {neurons}"
-    faces = face_bound(dataset.size, min(dataset.size, dataset.dimension))
-    # The number may be beyond what a float can hold.
-    rough = f"{faces:,}" if faces < 10**6 else f"about 10^{len(str(faces)) - 1}"
-    many = f"There may be {rough} activation cones and faces, too many to list"
-    if not starts:
-        return f"{many}, and too many points for a search of a few seconds: no extremal vector is known."
-    return (
-        f"{many}: a search from {starts} random direction{'s' if starts > 1 else ''} found {some} "
-        f"({counted}), maybe not all. {neurons}"
-    )
 
 
 def _alignment_words(
@@ -409,14 +388,3 @@ def _numbers(query: AlignmentQuery) -> dict[str, float | None]:
         "τ": None if scale is None else found.time(scale),
         "t₂": found.arrival(),
     }
-
-
-def _vectors_table(vectors: ExtremalVectors) -> Table:
-    rows = tuple((vector.kind, vector.value, _direction(vector.direction)) for vector in vectors)
-    title = "Extremal vectors" if vectors.complete else "Extremal vectors found by search (maybe not all)"
-    return Table(title, ("kind", "G", "direction"), rows)
-
-
-def _direction(direction: np.ndarray[tuple[int], np.dtype[np.float64]], most: int = 6) -> str:
-    shown = ", ".join(f"{entry:.4f}" for entry in direction[:most])
-    return f"({shown}{', …' if len(direction) > most else ''})"

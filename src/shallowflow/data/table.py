@@ -264,7 +264,7 @@ def _check_widths(names: list[str], rows: list[list[str]], lines: list[int], nam
             continue
         hint = ""
         if len(row) == 2 * len(names):
-            hint = "; decimal commas between commas cannot be told apart: separate columns by semicolons"
+            hint = "; decimal commas between commas look like separators: separate columns by semicolons"
         raise FileFormatError(
             f"{name}: line {line}: expected {len(names)} columns, found {len(row)} columns{hint}"
         )

@@ -36,7 +36,7 @@ SUSPECT = 3.0
 
 
 class Correlation(NamedTuple):
-    """ρ of neighbouring residuals, 0 if it cannot be told from 0, and τ = (1 + ρ)/(1 − ρ)."""
+    """ρ of neighbouring residuals, 0 if it may be 0, and τ = (1 + ρ)/(1 − ρ)."""
 
     rho: float
     tau: float
@@ -100,7 +100,7 @@ def distances(rows: Rows, precision: bool) -> Floats:
 
 
 def noise_size(rows: Rows, precision: bool) -> float:
-    """Return σ̂ of rows of weight 1, on the unit scale; 0 if it cannot be told."""
+    """Return σ̂ of rows of weight 1, on the unit scale; 0 if it is unknown."""
     found = np.abs(distances(rows, precision))
     counts = np.ones(len(found)) if precision else rows.w
     judged = found > 0

@@ -163,7 +163,7 @@ def reweighted(
 def robust_path(rows: Rows, setting: Setting, kind: str, exactly: int | None = None) -> Selected | None:
     """Return what the criterion chooses (or `exactly` so many knots) with a robust loss.
 
-    None if the size of the noise cannot be told. Forward only as far as 20 knots.
+    None if the size of the noise is unknown. Forward only as far as 20 knots.
     """
     sigma = noise_size(rows, setting.precision)
     if sigma == 0:

@@ -12,8 +12,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from shallowflow.arrays import Floats, one_of, probability
 from shallowflow.estimators.base import Pieces
-from shallowflow.estimators.breaks import each_knot, further_knot
-from shallowflow.estimators.intervals import Model, band, knot_intervals, model_of, slope_intervals
+from shallowflow.estimators.intervals import (
+    Model,
+    band,
+    each_knot,
+    further_knot,
+    knot_intervals,
+    model_of,
+    slope_intervals,
+)
 from shallowflow.estimators.noise import LEAST_NOISE, WHITE, correlation
 from shallowflow.estimators.points import Points, values
 from shallowflow.lazy import function
@@ -196,8 +203,8 @@ class Summarising:
         """Return one row per piece; the model may have merged pieces that the data cannot tell apart."""
         found, factor = slope_intervals(model, level), self._points.scale / self._points.half
         rows = self.pieces_.table()
-        told: list[dict[str, Any]] = [dict(row) for row in rows]
-        for i, row in enumerate(told):
+        listed: list[dict[str, Any]] = [dict(row) for row in rows]
+        for i, row in enumerate(listed):
             for end, place in (("left", self.pieces_.lefts[i]), ("right", self.pieces_.rights[i])):
                 if np.isfinite(place):
                     row[end] = self._shown(np.array([place]))[0]  # type: ignore[attr-defined]
@@ -205,7 +212,7 @@ class Summarising:
                 row |= {"low": factor * found[i].low, "high": factor * found[i].high}
             else:
                 row |= {"low": -np.inf, "high": np.inf}
-        return told
+        return listed
 
     def _title(self) -> str:
         knots = f"{self.n_knots_} knot{'' if self.n_knots_ == 1 else 's'}"

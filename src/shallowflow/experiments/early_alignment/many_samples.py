@@ -19,7 +19,7 @@ from shallowflow.dynamics.critical_scale import CriticalScale, critical_scale
 from shallowflow.dynamics.flow import gradient_flow
 from shallowflow.estimators import ANLSRegressor
 from shallowflow.experiments.claim import Claim, Interval
-from shallowflow.experiments.early_alignment.examples import random_assumed
+from shallowflow.experiments.early_alignment.data import random_assumed
 from shallowflow.experiments.experiment import Experiment, Findings, Progress, Values, scales
 from shallowflow.experiments.figure import Figure, Panel, Series
 from shallowflow.landscape import MergedNeurons, alignment_threshold, merged_neurons
@@ -200,8 +200,8 @@ def _scale_panel(rows: Sequence[Scale], against: str, lines: Sequence[tuple[floa
         spread = [min(group) for group in groups], [max(group) for group in groups]
         name = f"η ≤ {label:g}" if against == "width" else f"{label:g} neurons"
         series.append(Series(places, [float(np.median(group)) for group in groups], name, band=spread))
-    label = "width" if against == "width" else "η"
-    return Panel(tuple(series), f"λ_c over {label}: median and range", label, "λ_c", "log", "log")
+    axis = "width" if against == "width" else "η"
+    return Panel(tuple(series), f"λ_c over {axis}: median and range", axis, "λ_c", "log", "log")
 
 
 def scale_claims(rows: Sequence[Scale]) -> tuple[Claim, ...]:
@@ -256,11 +256,11 @@ LIMITS = Experiment(
     "§5, App. B.2",
     scales(
         {"size": 40, "init_scale": 1e-3, "until": 2_000.0},
-        quick={"samples": 36, "width": 300},
+        quick={"samples": 30, "width": 300},
         paper={"samples": 100, "width": 2_000, "until": 4_000.0},
     ),
     run_limits,
-    cost={"quick": 33},
+    cost={"quick": 28},
 )
 CRITICAL_SCALE = Experiment(
     "early_alignment/critical_scale",

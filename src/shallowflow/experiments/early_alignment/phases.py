@@ -12,7 +12,7 @@ from shallowflow.dynamics.clock.problem import Record
 from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.dynamics.flow import gradient_flow
 from shallowflow.experiments.claim import Claim, Interval
-from shallowflow.experiments.early_alignment.examples import random_assumed, random_corners
+from shallowflow.experiments.early_alignment.data import random_assumed, random_corners
 from shallowflow.experiments.experiment import Experiment, Findings, Progress, Values, scales
 from shallowflow.experiments.figure import Figure, Panel, Series
 from shallowflow.landscape.early_alignment.balances import init_scale
@@ -194,30 +194,37 @@ def _panels(dataset: Dataset, run: Trajectory, parameters: Values) -> tuple[Pane
 def phase_claims(courses: Sequence[Course], epsilon: float) -> tuple[Claim, ...]:
     """Return the claims: one for each point of Lemmas 4 to 7 that says something of a run."""
     whole = [one for one in courses if one.reached == 3]
+    first = share(
+        "Small starts go through all phases: alignment, growth, fit, convergence (§4.1)",
+        "τ < τ₂ < τ₃ < ∞",
+        [one.reached == 3 for one in courses],
+    )
+    return (first, *_early_claims(whole, epsilon), *_late_claims(whole, epsilon), *_rate_claim(whole))
 
-    def share(statement: str, published: str, outcomes: list[bool], words: str = "") -> Claim:
-        if not outcomes:
-            return Claim(
-                statement,
-                published,
-                "no run went through all phases",
-                None,
-                "nothing to judge by",
-                f"below {MOST:g}",
-            )
-        found = Interval.of_share(sum(outcomes), len(outcomes))
-        text = f"{sum(outcomes)} of {len(outcomes)} runs, share {{}}{'; ' * bool(words)}{words}"
-        return Claim.that(statement, published, found, least=MOST, words=text)
 
-    def largest(values: list[float]) -> str:
-        return f"{max(values, default=0.0):.2g}"
+def share(statement: str, published: str, outcomes: list[bool], words: str = "") -> Claim:
+    """Return the claim that nearly all runs have a property; open without runs."""
+    if not outcomes:
+        return Claim(
+            statement,
+            published,
+            "no run went through all phases",
+            None,
+            "nothing to judge by",
+            f"below {MOST:g}",
+        )
+    found = Interval.of_share(sum(outcomes), len(outcomes))
+    text = f"{sum(outcomes)} of {len(outcomes)} runs, share {{}}{'; ' * bool(words)}{words}"
+    return Claim.that(statement, published, found, least=MOST, words=text)
 
+
+def _largest(values: list[float]) -> str:
+    return f"{max(values, default=0.0):.2g}"
+
+
+def _early_claims(whole: Sequence[Course], epsilon: float) -> tuple[Claim, ...]:
+    """Return the claims of Lemma 4 and of its later counterparts about other neurons."""
     return (
-        share(
-            "Small starts go through all phases: alignment, growth, fit, convergence (§4.1)",
-            "τ < τ₂ < τ₃ < ∞",
-            [one.reached == 3 for one in courses],
-        ),
         share(
             "Lemma 4.1: at τ positive neurons are aligned with D* up to order λ^ε: the power is at least ε",
             "‖D*‖ − O(λ^ε)",
@@ -233,18 +240,24 @@ def phase_claims(courses: Sequence[Course], epsilon: float) -> tuple[Claim, ...]
             "Lemmas 4.2, 5.4: up to τ₂ the negative neurons have not grown",
             "a⁰ ≤ a ≤ 0",
             [max(state.shrinkage for state in one.states[:2]) <= 1 + 1e-9 for one in whole],
-            f"largest ratio {largest([state.shrinkage for one in whole for state in one.states[:2]])}",
+            f"largest ratio {_largest([state.shrinkage for one in whole for state in one.states[:2]])}",
         ),
         share(
             "Lemma 4.3: all other neurons never move",
             "w = w⁰, a = a⁰",
             [one.states[-1].moved <= 1e-9 * one.scale for one in whole],
         ),
+    )
+
+
+def _late_claims(whole: Sequence[Course], epsilon: float) -> tuple[Claim, ...]:
+    """Return the claims of Lemmas 5 to 7."""
+    return (
         share(
             "Lemma 5.3: at τ₂ positive neurons point the same way, up to order λ^(1−ε) (10 λ^(1−ε))",
             "1 − O(λ^(1−ε))",
             [one.states[1].spread <= 10 * one.scale ** (1 - epsilon) for one in whole],
-            f"largest 1 − cos {largest([one.states[1].spread for one in whole])}",
+            f"largest 1 − cos {_largest([one.states[1].spread for one in whole])}",
         ),
         share(
             "Lemmas 5.2, 6: at τ₂ and τ₃ they are positively correlated with all points (above 0.01)",
@@ -257,7 +270,7 @@ def phase_claims(courses: Sequence[Course], epsilon: float) -> tuple[Claim, ...]
             "Lemma 7: in the end Σ a_i w_i is β* (to 10⁻³)",
             "→ β*",
             [one.states[-1].distance < 1e-3 for one in whole],
-            f"largest distance {largest([one.states[-1].distance for one in whole])}",
+            f"largest distance {_largest([one.states[-1].distance for one in whole])}",
         ),
         share(
             "Phase 3 is exponential (local PL condition): ln(L − L_β*) is straight in the end, R² > 0.99",
@@ -265,7 +278,6 @@ def phase_claims(courses: Sequence[Course], epsilon: float) -> tuple[Claim, ...]
             [one.straightness > 0.99 for one in whole],
             f"least R² {min((one.straightness for one in whole), default=0.0):.4f}",
         ),
-        *_rate_claim(whole),
     )
 
 

@@ -164,6 +164,19 @@ def fig10_claims(
             [np.sqrt(move.prediction) < one.predictions[-1] for move, one in zip(moves, first, strict=False)],
         ),
         _best(moves, finishes),
+        *_trouble(first, second),
+        _multiple(first),
+        share_claim(
+            "ANLS has no plateau that it leaves again",
+            "no long plateaus",
+            [one.plateaus == 0 for one in moves],
+        ),
+    )
+
+
+def _trouble(first: Sequence[Hybrid], second: Sequence[Hybrid]) -> tuple[Claim, ...]:
+    """Return what is said against LS/GD and LS/Adam: spikes, rises, jumps."""
+    return (
         share_claim(
             "LS/GD and LS/Adam have a spike at 0: f leaves the target's range by a quarter within 0.02",
             "an artificial spike around x = 0",
@@ -184,12 +197,6 @@ def fig10_claims(
             "huge jumps",
             [one.jump > 2 for one in second],
             words=f"median factor {np.median([one.jump for one in second]):.2g}",
-        ),
-        _multiple(first),
-        share_claim(
-            "ANLS has no plateau that it leaves again",
-            "no long plateaus",
-            [one.plateaus == 0 for one in moves],
         ),
     )
 

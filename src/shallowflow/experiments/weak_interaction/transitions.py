@@ -254,8 +254,8 @@ def _rates_figure(
             Panel(tuple(ends), "groups of n^(2(1 − α)) samples", "n", "μ at the end", "log", "log"),
         ),
         f"Closed form, g(0) = {parameters['alignment']:g}. Left: √n μ tends to a step, n μ(0) is the same "
-        "for all n (from about 2 t_n on, what is not aligned yet rules the loss, and √n μ falls to 2). "
-        f"Right: at {parameters['late']:g} t_n; dashed: n^−α.",
+        "for all n (from about 2 t_n on, what is not aligned yet rules the loss; √n μ falls to 2). Right: "
+        f"at {parameters['late']:g} t_n; dashed: n^−α.",
     )
 
 
