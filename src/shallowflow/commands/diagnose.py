@@ -60,20 +60,20 @@ def diagnose(data: str, as_json: bool, **options: Any) -> None:
     run = _run(data, options)
     with progress_bar("reading the run") as show:
         show(None, "")
-        summary = story(run)
+        tale = story(run)
         advice = _escape(run, options) if options["try_escape"] else None
     if options["save"]:
         run.save(options["save"])
     if options["plot"]:
-        summary.plot(options["plot"])
+        tale.plot(options["plot"])
     if as_json:
-        print_json({**json.loads(summary.to_json()), "escape": advice})
+        print_json({**json.loads(tale.to_json()), "escape": advice})
     else:
-        click.echo(_text(summary, advice))
+        click.echo(_text(tale, advice))
 
 
-def _text(summary: Story, advice: str | None) -> str:
-    return summary.text() if advice is None else f"{summary.text()}\n\nEscape:\n{advice}"
+def _text(tale: Story, advice: str | None) -> str:
+    return tale.text() if advice is None else f"{tale.text()}\n\nEscape:\n{advice}"
 
 
 def _run(data: str, options: dict[str, Any]) -> Trajectory:

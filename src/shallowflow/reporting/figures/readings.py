@@ -45,37 +45,37 @@ def plot_reading(reading: Story | Diagnosis, path: str | PathLike[str] | None = 
     return None
 
 
-def story_figure(read: Story) -> Figure:
+def story_figure(tale: Story) -> Figure:
     """Return the loss of a run with its chapters as bands and its floors, and its neurons over time."""
-    scale, first = _axis(read)
-    panels = [_loss_panel(read, scale, first)]
-    if len(read.moments):
-        times = np.maximum(read.moments, first) if scale == "log" else read.moments
+    scale, first = _axis(tale)
+    panels = [_loss_panel(tale, scale, first)]
+    if len(tale.moments):
+        times = np.maximum(tale.moments, first) if scale == "log" else tale.moments
         counts = (
-            Series(times, read.awake, "awake", tone="blue"),
-            Series(times, read.effective_width, "acting as", style="dashed", tone="orange"),
-            Series(times, read.dormant, "dormant", tone="green"),
-            Series(times, read.dead, "dead", tone="muted"),
+            Series(times, tale.awake, "awake", tone="blue"),
+            Series(times, tale.effective_width, "acting as", style="dashed", tone="orange"),
+            Series(times, tale.dormant, "dormant", tone="green"),
+            Series(times, tale.dead, "dead", tone="muted"),
         )
         panels.append(Panel(counts, title="Neurons", x_label="time", x_scale=scale, y_label="number"))
-    names = ", ".join(chapter.name for chapter in read.chapters)
+    names = ", ".join(chapter.name for chapter in tale.chapters)
     return Figure("story", f"A run in chapters: {names}", tuple(panels))
 
 
-def _axis(read: Story) -> tuple[str, float]:
+def _axis(tale: Story) -> tuple[str, float]:
     """Return the scale of the time axis, and where it begins."""
-    start, end = read.chapters[0].start, read.chapters[-1].end
-    lengths = [chapter.end - chapter.start for chapter in read.chapters]
-    later = read.times[read.times > 0]
+    start, end = tale.chapters[0].start, tale.chapters[-1].end
+    lengths = [chapter.end - chapter.start for chapter in tale.chapters]
+    later = tale.times[tale.times > 0]
     if start > 0 or not later.size or min(lengths) >= SHORT * (end - start):
         return "linear", start
-    borders = [chapter.end for chapter in read.chapters if chapter.end > 0]
+    borders = [chapter.end for chapter in tale.chapters if chapter.end > 0]
     return "log", max(float(later[0]), 0.02 * min(borders))
 
 
-def _loss_panel(read: Story, scale: str, first: float) -> Panel:
-    positive = read.losses[np.isfinite(read.losses) & (read.losses > 0)]
-    levels = np.concatenate([read.floor_awake, read.floor_every, positive])
+def _loss_panel(tale: Story, scale: str, first: float) -> Panel:
+    positive = tale.losses[np.isfinite(tale.losses) & (tale.losses > 0)]
+    levels = np.concatenate([tale.floor_awake, tale.floor_every, positive])
     levels = levels[np.isfinite(levels) & (levels > 0.1 * positive.min(initial=np.inf))]
     low, high = 0.7 * float(levels.min(initial=1.0)), 1.4 * float(positive.max(initial=1.0))
     bands = [
@@ -85,16 +85,16 @@ def _loss_panel(read: Story, scale: str, first: float) -> Panel:
             tone=BANDS[chapter.name],
             band=([low, low], [high, high]),
         )
-        for chapter in read.chapters
+        for chapter in tale.chapters
         if chapter.end > first
     ]
-    curves = [Series(read.times, read.losses, "loss", tone="blue")]
-    for values, label in ((read.floor_awake, "floor of the awake"), (read.floor_every, "floor of all")):
+    curves = [Series(tale.times, tale.losses, "loss", tone="blue")]
+    for values, label in ((tale.floor_awake, "floor of the awake"), (tale.floor_every, "floor of all")):
         if np.isfinite(values).any():
             tone = "orange" if label.endswith("awake") else "ink"
-            curves.append(Series(np.maximum(read.moments, first), values, label, style="dashed", tone=tone))
-    middle = [(_middle(max(c.start, first), c.end, scale), c.name) for c in read.chapters if c.end > first]
-    limits = (first, read.chapters[-1].end)
+            curves.append(Series(np.maximum(tale.moments, first), values, label, style="dashed", tone=tone))
+    middle = [(_middle(max(c.start, first), c.end, scale), c.name) for c in tale.chapters if c.end > first]
+    limits = (first, tale.chapters[-1].end)
     return Panel(
         (*bands, *curves),
         x_label="time",
