@@ -10,7 +10,7 @@ import pytest
 from tests.contract import described
 
 THEN: dict[str, Any] = described.read("commands.json")
-NEW_DEFAULTS = {("fit", "selection"): "bic"}
+NEW_DEFAULTS = {("shallowflow fit", "selection"): "'bic'"}
 """Defaults that differ from those of version 0.1, as those of `ANLSRegressor` do."""
 OPTIONS = [(command, name) for command, options in THEN["commands"].items() for name in options]
 
