@@ -113,7 +113,7 @@ def test_progress_rises_to_one_and_changes_nothing(case: Case, numbers: results.
         assert_same(case, results.result(now, run), numbers)
 
 
-@pytest.mark.parametrize("case", list(filter(by_walls, CASES)), ids=lambda case: case.id)
+@pytest.mark.parametrize("case", [case for case in CASES if by_walls(case)], ids=lambda case: case.id)
 def test_the_flow_by_walls_is_the_plain_flow_that_it_replaces(case: Case, numbers: results.Values) -> None:
     with pytest.raises(sf.InvalidInputError, match="walls"):
         results.run(case)

@@ -32,7 +32,7 @@ def test_the_basis_spans_the_normals_and_is_theirs_if_they_are_orthogonal() -> N
 
 
 def test_signs_come_back_from_words() -> None:
-    signs = np.random.default_rng(0).integers(-1, 2, (4, 70)).astype(np.int8)
+    signs = np.random.default_rng(0).integers(-1, 2, (4, 70))
     assert pack(signs).shape == (4, 3)
     np.testing.assert_array_equal(unpack(pack(signs), 70), signs)
 
