@@ -100,7 +100,7 @@ class ANLSRegressor(Summarising, UnivariateRegressor):
     network_ : the same function as a `KnotNetwork` (see `Pieces.to_network`).
     path_ : what was tried, a list of `PathRow`: n_knots, loss, criterion, cv_error, knots.
     optimal_ : whether these are the best knots there are: True, False or None (not tried or not decided).
-    loss_ : "squared", "huber" or "bisquare"; outliers_ : (n,), which rows lie beyond 4.685 robust σ.
+    loss_ : "squared", "huber" or "bisquare"; `outliers_` : (n,), which rows lie beyond 4.685 robust σ.
     noise_ : ρ and τ, the correlation of neighbouring residuals, and how many points count as one.
     notes_ : sentences on what was found, left out, or is doubtful.
     loss_history_ : ½ Σ w r² at the start and after every iteration, decreasing.
