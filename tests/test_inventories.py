@@ -21,7 +21,7 @@ from shallowflow.experiments import EXPERIMENTS, PAPERS
 ROOT = Path(__file__).parents[1]
 ITEMS = {"two_timescale": 54, "early_alignment": 48, "incremental": 41, "weak_interaction": 47, "plateau": 43}
 """What there is to account for in each paper."""
-EVERY_PAGE = False
+EVERY_PAGE = True
 """Whether a page without an inventory is a failure."""
 COLUMNS = "| item | statement | where | verified by |"
 NOTHING_TO_COMPUTE = "no computable content: "
