@@ -101,10 +101,11 @@ def test_promises_are_broken_by_a_trajectory_that_does_not_follow_them(aligning:
     from dataclasses import replace
 
     from shallowflow.dynamics.clock.paths import Polynomials
+    from shallowflow.lobatto import lobatto_nodes
 
-    path = aligning.path
-    assert isinstance(path, Polynomials)
-    swapped = path.values.copy()
+    path, nodes = aligning.path, lobatto_nodes(8)
+    steps = zip(path.times[:-1], path.times[1:], strict=True)
+    swapped = np.array([path.table(start + (end - start) * nodes) for start, end in steps])
     inner = swapped[..., : SMALL.inner.size].reshape(*swapped.shape[:2], *SMALL.inner.shape)
     inner[..., 0] *= -1.0
     wrong = replace(aligning, path=Polynomials(path.template, path.times, swapped))

@@ -111,8 +111,8 @@ def gradient_flow(
             "network: the flow of a LogScaledNetwork takes epsilon = 1 and stop = 0, "
             f"got {epsilon:g} and {stop:g}"
         )
-    make = chosen_engine("gradient_flow", engine, task)
     with np.errstate(over="ignore", invalid="ignore"):
+        make = chosen_engine("gradient_flow", engine, task)
         start = task.measure(network)
     if not np.isfinite(start):
         return not_begun(network, start, setting)

@@ -137,10 +137,9 @@ def test_compiled_and_plain_descent_agree_from_a_scale_that_underflows() -> None
     """In the standard basis, where plain descent in w is descent in the coordinates of the data."""
     network, data = random_problem(5, 3, 1, log_scale=-800.0, extra=0)
     data = sf.Dataset(np.eye(5), data.targets)
-    runs = [
-        sf.gradient_descent(network, data, step=2.0, steps=4000, engine=engine)
-        for engine in ("dense", "scaled")
-    ]
+    with pytest.warns(RuntimeWarning, match="rounding may revive"):
+        plain = sf.gradient_descent(network, data, step=2.0, steps=4000, engine="dense")
+    runs = [plain, sf.gradient_descent(network, data, step=2.0, steps=4000, engine="scaled")]
     assert runs[0].losses[-1] < 0.5 * runs[0].losses[0]
     np.testing.assert_allclose(runs[1].losses, runs[0].losses, rtol=1e-8)
     for name, values in runs[0].final.parameters.items():

@@ -52,8 +52,14 @@ def can_leap(task: Task) -> bool:
 
 
 def leaps_cost(task: Task) -> float:
-    """Return the seconds of a flow by leaps; ∞ where it is not taken unasked: a start that is not tiny."""
-    if isinstance(task.network, ReLUNetwork) and np.abs(task.network.outer).max() > LEAPS_BELOW:
+    """Return the seconds of a flow by leaps; ∞ where it is not taken unasked.
+
+    It is taken for tiny starts, and for those with coordinates ⟨w_j, x_k⟩ = 0: on orthogonal inputs these
+    never move ([incremental] Assumption 2), which the coordinates of the data alone keep to the last bit.
+    """
+    network = task.network
+    large = isinstance(network, ReLUNetwork) and np.abs(network.outer).max() > LEAPS_BELOW
+    if large and np.all(network.preactivations(task.dataset.inputs) != 0.0):
         return float("inf")
     return 1e-3 + 1e-6 * task.network.width * (100 + task.dataset.size)
 
