@@ -71,7 +71,7 @@ def norm_bound(targets: ArrayLike, width: int, delta: float = 0.05) -> float:
     Examples
     --------
     >>> bound = norm_bound(np.ones(10_000), 40)
-    >>> bound / np.sqrt(10_000) < 7.5
+    >>> bool(bound / np.sqrt(10_000) < 7.5)
     True
     """
     y = vector(targets, "targets")

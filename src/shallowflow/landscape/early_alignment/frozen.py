@@ -183,7 +183,7 @@ def exit_time(
     --------
     >>> import shallowflow as sf
     >>> start = sf.initialize.balanced(200, 2, init_scale=1e-5, seed=0)
-    >>> round(exit_time(start, sf.data.GENERATORS["three_points"]()).time, 4)  # the flow: 12.9894
+    >>> round(float(exit_time(start, sf.data.GENERATORS["three_points"]()).time), 4)  # the flow: 12.9894
     12.9844
     """
     check_relu_problem(network, dataset, log_scaled=True)

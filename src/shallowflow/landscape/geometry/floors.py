@@ -71,7 +71,7 @@ def floors(
     >>> data = sf.data.GENERATORS["three_points"]()
     >>> run = sf.gradient_flow(sf.initialize.balanced(200, 2, init_scale=1e-3, seed=0), data, until=200.0)
     >>> found = floors(run.final, data)
-    >>> round(run.losses[-1], 6), round(found.pattern.level, 6), found.pattern.rank
+    >>> round(float(run.losses[-1]), 6), round(found.pattern.level, 6), found.pattern.rank
     (0.087521, 0.087521, 2)
     """
     square = _square(loss)
