@@ -101,10 +101,10 @@ def test_fig1_looks_at_the_run_of_the_paper() -> None:
 
 
 def test_fig2_claims() -> None:
-    good, bad = Race(1e-2, 1e-4, 0), Race(1e-4, 1e-4, 1)
-    assert answers(fig2_claims([good] * 12, 1e-4, 100)) == [True, True, True]
-    assert answers(fig2_claims([bad] * 12, 1e-6, 100)) == [False, False, False]
-    assert answers(fig2_claims([good, bad], 1e-4, 100))[:2] == [None, None]
+    good, bad = Race(1e-2, 1e-4, 0, 5.0), Race(1e-4, 1e-4, 1, 0.5)
+    assert answers(fig2_claims([good] * 12, 1e-4, 100)) == [True] * 4
+    assert answers(fig2_claims([bad] * 12, 1e-6, 100)) == [False] * 4
+    assert answers(fig2_claims([good, bad], 1e-4, 100)) == [None, None, None, None]
 
 
 def test_illustrations_hold_and_notice_other_knots() -> None:

@@ -14,7 +14,7 @@ from shallowflow.data.generators import stewart, three_points
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape import extremal_vectors
 from shallowflow.landscape.early_alignment.extremal import ascend
-from shallowflow.landscape.early_alignment.pulls import Pull
+from shallowflow.landscape.early_alignment.pulls import Pull, alignment_threshold, pull
 from shallowflow.models import LogisticLoss, SquareLoss
 from tests.rounding import assert_rounded
 
@@ -279,3 +279,44 @@ def test_a_neuron_that_nothing_pulls_is_given_up() -> None:
     pattern = ascend(found, np.array([1.0, -1.0]), 1)
     assert pattern is not None
     assert pattern.tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("dimension", [2, 3])
+def test_manifolds_stay_critical_and_stable_while_outputs_are_small(dimension: int) -> None:
+    """Lemmas 11 and 12 at random outputs h with mean ‖h_k x_k‖ < δ₀ and |h_k| < |∂ℓ(0, y_k)|, drawn v ⊥ M."""
+    rng, counts = np.random.default_rng(dimension), dict.fromkeys((1, -1, 0), 0)
+    for seed in range(30):
+        dataset, _, slope = random_problem(seed, dimension)
+        loss = SquareLoss()
+        at_zero = pull(dataset, loss, slope)
+        room = alignment_threshold(dataset, loss, slope).delta_0
+        h = rng.uniform(-1.0, 1.0, dataset.size)
+        rooms = room / np.mean(np.abs(h) * at_zero.lengths), np.min(np.abs(dataset.targets) / np.abs(h))
+        h *= 0.9 * min(map(float, rooms))
+        later = Pull(dataset.inputs, at_zero.strengths - h / dataset.size, slope)
+        for vector in extremal_vectors(dataset, loss, slope):
+            moved = later.minimal(vector.pattern)[0]
+            same = np.array_equal(later.pattern(moved), vector.pattern)
+            assert same or np.array_equal(later.pattern(-moved), vector.pattern)
+            on = vector.pattern == 0
+            counts[vector.stability] += bool(on.any())
+            for v in rng.standard_normal((50, int(on.sum()))) @ dataset.inputs[on]:
+                around = np.where(on, np.sign(dataset.inputs @ v), vector.pattern).astype(np.int8)
+                along = float(v @ later.minimal(around)[0])
+                assert vector.stability * along <= 1e-9 * later.scale * float(np.linalg.norm(v))
+    assert counts[1] > 10
+    assert counts[-1] > 10
+
+
+def test_a_saddle_across_which_pulls_point_both_ways_has_no_sign() -> None:
+    """Two points on one manifold in three dimensions, one attracting, one repelling; and a case by hand."""
+    signs = {
+        vector.stability
+        for seed in range(60)
+        for vector in extremal_vectors(*random_problem(seed, 3)[:2], random_problem(seed, 3)[2])
+        if vector.kind == "saddle"
+    }
+    assert 0 in signs
+    (saddle,) = extremal_vectors(SADDLE).of_kind("saddle")
+    # One data point lies on it, with a negative label: neurons are pulled to its hyperplane from both sides.
+    assert saddle.stability == 1

@@ -164,3 +164,14 @@ def test_the_printed_theorem_is_wrong_on_f2_and_the_stable_variant_is_not() -> N
     stable_error = np.abs(stable[chosen] / expected - 1)
     assert printed_error.max() > 1e-3
     assert stable_error.max() < 1e-6
+
+
+def test_remark_2_the_first_columns_of_q_are_enough() -> None:
+    """‖y‖² = ‖p¹‖² + ‖p²‖² and ‖v‖² = ‖q¹‖² + ‖q²‖², though only Qᵀ's first r rows are computed."""
+    rng = np.random.default_rng(5)
+    matrix, difference = low_rank(rng, 12, 5, 3), rng.standard_normal(12)
+    problem, change, _, y = one_change(rng, matrix, difference)
+    assert problem.parts.range_basis.shape == (12, 3)
+    p = problem.fitted @ problem.fitted + problem.residual @ problem.residual
+    q = change.inside @ change.inside + change.outside**2
+    assert_rounded(np.array([p, q]), np.array([y @ y, difference @ difference]), 12 * 12)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,7 +14,7 @@ from shallowflow.data.generators import CURVES, curve
 from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.dynamics.descent import gradient_descent
 from shallowflow.estimators import ANLSRegressor
-from shallowflow.experiments.claim import Claim
+from shallowflow.experiments.claim import Claim, Interval
 from shallowflow.experiments.experiment import Experiment, Findings, Progress, Values, scales
 from shallowflow.experiments.figure import Figure, Panel, Series
 from shallowflow.experiments.plateau.training import (
@@ -31,6 +32,8 @@ from shallowflow.experiments.plateau.training import (
 )
 from shallowflow.landscape.plateau.causes import frozen_losses
 from shallowflow.landscape.plateau.levels import plateau_level
+from shallowflow.landscape.plateau.moves import best_loss, candidates, moved
+from shallowflow.landscape.plateau.theorem_4_2 import losses_of_candidates
 from shallowflow.models import SquareLoss
 
 REGIMES = ((0.0, 3e4), (3e4, 3e6), (3e6, 1e8))
@@ -139,11 +142,15 @@ def fig1_claims(runs: Sequence[Stagnation], literal: Trajectory) -> tuple[Claim,
 
 @dataclass(frozen=True)
 class Race:
-    """Where methods end from one start: mean squared errors of descent and ANLS, plateaus of ANLS."""
+    """Where methods end from one start: mean squared errors of descent and ANLS, plateaus of ANLS.
+
+    saving: the CPU time of least squares for every candidate of the first move, over that of Theorem 4.2.
+    """
 
     descent: float
     anls: float
     plateaus: int
+    saving: float
 
 
 def run_fig2(parameters: Values, progress: Progress) -> Findings:
@@ -156,7 +163,8 @@ def run_fig2(parameters: Values, progress: Progress) -> Findings:
         progress(0.6 + 0.3 * number / parameters["starts"], "other starts")
         moves = anls(dataset, one)
         end = float(flow(dataset, one).errors[-1])
-        races.append(Race(end, float(moves.errors[-1]), len(moves.plateaus)))
+        saving = _saving(start_of(one).knots, dataset)
+        races.append(Race(end, float(moves.errors[-1]), len(moves.plateaus), saving))
     progress(0.95, "the best known fit")
     best = best_known(dataset, parameters["width"])
     x = np.linspace(-1.0, 1.0, 1001)
@@ -171,6 +179,17 @@ def run_fig2(parameters: Values, progress: Progress) -> Findings:
         ),
     )
     return Findings((figure,), fig2_claims(races, best, parameters["flow_steps"]))
+
+
+def _saving(knots: Floats, dataset: Dataset) -> float:
+    """Return the CPU time of one least-squares problem per candidate, over that of one decomposition."""
+    x, y = dataset.inputs[:, 0], dataset.targets
+    first = time.process_time()
+    losses_of_candidates(knots, x, y)
+    second = time.process_time()
+    for candidate in candidates(knots, np.unique(x)):
+        best_loss(moved(knots, candidate), x, y)
+    return (time.process_time() - second) / (second - first)
 
 
 def best_known(dataset: Dataset, width: int) -> float:
@@ -204,6 +223,14 @@ def fig2_claims(races: Sequence[Race], best: float, steps: int) -> tuple[Claim, 
             words=f"median {np.median(ends):.2g}, best known {best:.2g}",
             reason="no single passage lowers the loss there: a level of its own",
             ours=True,
+        ),
+        Claim.that(
+            "One decomposition for all candidates is cheaper than least squares for each (§4.4, Remark 3)",
+            "efficient: a much smaller problem",
+            Interval.of_median([race.saving for race in races]),
+            least=1.0,
+            words="the latter takes {} times the CPU time, in the median over starts",
+            reason="it hangs on the sizes: with ten neurons and 100 points the decomposition costs more",
         ),
     )
 

@@ -107,7 +107,9 @@ class ExtremalVector(FrozenArrays):
     """One extremal vector.
 
     direction (d,): w*, the critical point of G on the sphere; vector (d,): D = ±norm·direction; pattern (n,):
-    A(w*); kind: of the critical point, "maximum", "minimum" or "saddle"; norm: ‖D‖ = |G(w*)|.
+    A(w*); kind: of the critical point, "maximum", "minimum" or "saddle"; norm: ‖D‖ = |G(w*)|. stability: ε_M
+    of its activation manifold M = A⁻¹(u), with ε_M ⟨v, D_{u(v)}⟩ ≤ 0 for all v ⊥ M ([early_alignment] Lemma
+    12): 1, the pulls around M point towards it; −1, away from it; 0: some do, some don't.
     """
 
     direction: Floats
@@ -115,6 +117,7 @@ class ExtremalVector(FrozenArrays):
     pattern: Signs
     kind: str
     norm: float
+    stability: int = 0
 
     @property
     def value(self) -> float:
@@ -220,8 +223,14 @@ def extremal_vector(found: Pull, pattern: Signs, gradient: Floats) -> ExtremalVe
     """Return the extremal vector D_u = `gradient` (d,) of a pattern u (n,) for which `is_extremal` holds."""
     norm = float(np.linalg.norm(gradient))
     sign = 1.0 if np.array_equal(found.pattern(gradient), pattern) else -1.0
-    kind = _kind(_rates_and_rays(found, pattern)[0], sign, face_dimension(found.inputs, pattern))
-    return ExtremalVector(sign * gradient / norm, gradient, pattern.copy(), kind, norm)
+    rates = _rates_and_rays(found, pattern)[0]
+    kind = _kind(rates, sign, face_dimension(found.inputs, pattern))
+    # Where nothing lies across M (an open cone) both signs would do: a maximum of G is stable under ascent.
+    if len(rates) == 0:
+        stability = 1 if kind == "maximum" else -1
+    else:
+        stability = int(np.all(rates <= 0)) - int(np.all(rates >= 0))
+    return ExtremalVector(sign * gradient / norm, gradient, pattern.copy(), kind, norm, stability)
 
 
 def face_dimension(inputs: Floats, pattern: Signs) -> int:
