@@ -191,9 +191,8 @@ class _Lines:
         reached = self._labels[points] / self._norms[points]
         size = np.sqrt(np.linalg.norm(reached))
         self._keep(np.array([neuron]), size[None], (reached / size**2)[None] @ self._units[points])
-        # The loss of the jump is 1/(1 + e^{2s})² of itself at s = γ(t − t_i).
-        spent = 0.5 * np.log(1.0 / np.sqrt([1 - SHARE, SHARE]) - 1.0) / own
-        when = time, time + float(spent[0]), time + float(spent[1])
+        begins, ends = lone_widths(own)
+        when = time, time + float(begins), time + float(ends)
         self._found.append((when, np.array([neuron]), np.flatnonzero(points)))
 
     def _keep(self, neurons: Ints, sizes: Floats, directions: Floats) -> None:
@@ -245,6 +244,14 @@ class _Lines:
             np.flatnonzero(self._left),
             ReLUNetwork(self._inner, self._outer),
         )
+
+
+def lone_widths(rates: Floats) -> Floats:
+    """Return how long after its time (2, …) a lone jump of a neuron that grows at a rate γ begins and ends.
+
+    The loss of the jump is 1/(1 + e^{2s})² of itself at s = γ(t − t_i).
+    """
+    return np.multiply.outer(0.5 * np.log(1.0 / np.sqrt([1 - SHARE, SHARE]) - 1.0), 1.0 / np.asarray(rates))
 
 
 class _System(NamedTuple):

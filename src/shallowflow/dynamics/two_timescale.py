@@ -22,7 +22,7 @@ from shallowflow.dynamics.clock.trajectory import Setting, Trajectory
 from shallowflow.dynamics.engines.heaviside import HeavisideFlow
 from shallowflow.dynamics.flow import every_step
 from shallowflow.errors import InvalidInputError
-from shallowflow.landscape.two_timescale.jump_pair import EdgePair, JumpPair
+from shallowflow.landscape.two_timescale.jump_pair import times_by_neighbours
 from shallowflow.landscape.two_timescale.population import (
     Target,
     check_resolved,
@@ -214,24 +214,8 @@ def hitting_times(network: StepNetwork, target: PiecewiseConstant) -> Floats:
     if not inside.any():
         return np.full(len(inside), np.inf)
     if lone or (inside.all() and fewest_per_piece(network.positions, target) >= 2):
-        return _by_neighbours(network, target, inside)
+        return times_by_neighbours(network.positions, target)
     return _by_events(network, target, inside)
-
-
-def _by_neighbours(network: StepNetwork, target: PiecewiseConstant, inside: Any) -> Floats:
-    """Return the times of closed forms: of the neurons next to each jump, or one and the edge of [0, 1]."""
-    times, positions = np.full(len(target.breakpoints), np.inf), network.positions
-    for i in np.flatnonzero(inside):
-        v, square = float(target.breakpoints[i]), float(target.jumps[i]) ** 2
-        below = positions[(positions <= v) & (positions >= 0)]
-        above = positions[(positions > v) & (positions <= 1)]
-        if below.size and above.size:
-            times[i] = JumpPair(v - float(below.max()), float(above.min()) - v, square).hitting_time
-        elif below.size:
-            times[i] = EdgePair(1.0 - v, v - float(below.max()), square).hitting_time
-        else:
-            times[i] = EdgePair(v, float(above.min()) - v, square).hitting_time
-    return times
 
 
 def _by_events(network: StepNetwork, target: PiecewiseConstant, inside: Any) -> Floats:

@@ -99,6 +99,8 @@ if TYPE_CHECKING:
     from shallowflow.landscape.two_timescale.step_classes import goodness as goodness
     from shallowflow.landscape.two_timescale.step_classes import jump_distances as jump_distances
     from shallowflow.landscape.two_timescale.step_classes import step_class as step_class
+    from shallowflow.landscape.two_timescale.timescales import Timescales as Timescales
+    from shallowflow.landscape.two_timescale.timescales import timescales as timescales
     from shallowflow.landscape.weak_interaction.first_activation import (
         activation_probability as activation_probability,
     )
@@ -159,6 +161,7 @@ _PLACES = {
     "two_timescale.step_classes": (
         "Goodness StepClass covered_error fate_of_last_piece goodness jump_distances step_class"
     ),
+    "two_timescale.timescales": "Timescales timescales",
     "weak_interaction.first_activation": (
         "activation_probability correctly_activated extinction_time fair_activation_probability "
         "lemma_5_widths sampled_probability sufficient_width"

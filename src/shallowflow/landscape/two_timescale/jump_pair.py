@@ -19,6 +19,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from shallowflow.arrays import Floats
+from shallowflow.data.targets import PiecewiseConstant
+
 NEWTON = 60
 
 
@@ -110,3 +113,23 @@ class EdgePair:
             return 0.0
         whole = self.fixed + self.moving
         return float(np.cbrt(whole**3 - 1.5 * self.squared * self.fixed**2 * time)) - self.fixed
+
+
+def times_by_neighbours(positions: Floats, target: PiecewiseConstant) -> Floats:
+    """Return when each jump (n − 1,) is reached by the neurons next to it, or by one and an edge.
+
+    ∞ for jumps of size 0, outside (0, 1), or without a neuron in [0, 1]. Exact where at least two neurons lie
+    on every piece, or there is one jump.
+    """
+    times = np.full(len(target.breakpoints), np.inf)
+    for i in np.flatnonzero((target.breakpoints > 0) & (target.breakpoints < 1) & (target.jumps != 0)):
+        v, square = float(target.breakpoints[i]), float(target.jumps[i]) ** 2
+        below = positions[(positions <= v) & (positions >= 0)]
+        above = positions[(positions > v) & (positions <= 1)]
+        if below.size and above.size:
+            times[i] = JumpPair(v - float(below.max()), float(above.min()) - v, square).hitting_time
+        elif below.size:
+            times[i] = EdgePair(1.0 - v, v - float(below.max()), square).hitting_time
+        elif above.size:
+            times[i] = EdgePair(v, float(above.min()) - v, square).hitting_time
+    return times
