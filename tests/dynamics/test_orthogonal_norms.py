@@ -89,7 +89,7 @@ def test_the_one_problem_that_descent_ends_otherwise_is_a_tie() -> None:
         run = sf.gradient_descent(
             any_norms(34, digits)[0].to_relu(), data, step=step, steps=round(3000 / step), engine="decoupled"
         )
-        assert np.sign(run.final.outer).item() == -np.sign(network.outer).item()  # type: ignore[attr-defined]
+        assert np.sign(run.final.outer).item() == -np.sign(network.outer).item()
     with pytest.raises(AssertionError):
         beside_descent(network, data)
     beside_descent(network.moved({"outer": 2.0 * network.outer}), data)

@@ -288,7 +288,9 @@ def _at(network: Network, inputs: Floats, weights: Floats, targets: Floats) -> _
         outer = np.append(network.outer, network.offset)
         return _Sample(weights, targets, features, -network.activation.derivative(z), numbers, outer)
     if isinstance(network, KnotNetwork):
-        return _Sample(weights, targets, np.maximum(z, 0.0), -1.0 * (z > 0), numbers, network.outer)
+        return _Sample(
+            weights, targets, np.maximum(z, 0.0), -(z > 0).astype(np.float64), numbers, network.outer
+        )
     assert isinstance(network, ReLUNetwork)
     gates = network.scale * network.activation.derivative(z)
     slopes = (gates[:, :, None] * inputs[:, None, :]).reshape(len(inputs), -1)
