@@ -11,7 +11,7 @@ import shallowflow as sf
 from shallowflow.arrays import Floats
 from shallowflow.dynamics.clock.paths import flatten, unflatten
 from shallowflow.landscape import population_loss
-from shallowflow.landscape.two_timescale.targets import best_target_outer, target_gradient
+from shallowflow.landscape.two_timescale.population import best_target_outer, target_gradient
 
 CURVE = sf.data.GENERATORS["curve"]("sin_pi", 20)
 UNIT = sf.Dataset(np.linspace(0, 1, 15)[:, None], np.sin(5 * np.linspace(0, 1, 15)))

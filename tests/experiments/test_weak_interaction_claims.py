@@ -33,7 +33,7 @@ from shallowflow.experiments.weak_interaction.thresholds import (
     width_claims,
 )
 from shallowflow.experiments.weak_interaction.transitions import Rates, Steps, rate_claims, step_claims
-from shallowflow.landscape.weak_interaction.start_rate import StartCurvature
+from shallowflow.landscape.weak_interaction.first_activation import StartCurvature
 from shallowflow.readings.many_runs import Slope, Threshold
 
 

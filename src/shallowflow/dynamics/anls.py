@@ -41,7 +41,15 @@ from shallowflow.dynamics.clock.problem import (
 from shallowflow.dynamics.clock.protocol import Engine, Piece, Statistics
 from shallowflow.dynamics.clock.trajectory import Setting, Trajectory
 from shallowflow.errors import FileFormatError, InvalidInputError
-from shallowflow.landscape.plateau.moves import LEFT, Candidate, best_loss, margin_of, moved
+from shallowflow.landscape.plateau.moves import (
+    LEFT,
+    Candidate,
+    best_loss,
+    losses_of_candidates,
+    margin_of,
+    moved,
+    stable_losses_of_candidates,
+)
 from shallowflow.models.loss import SquareLoss
 from shallowflow.models.networks import KnotNetwork
 
@@ -99,10 +107,7 @@ def _engine(method: str, task: Task) -> Callable[[], Engine[KnotNetwork]]:
     """Return what makes the engine of a method."""
     if method == "windowed":
         return partial(WindowedANLS, task)
-    from shallowflow.landscape.plateau import theorem_4_2  # SciPy's linear algebra takes long to import
-
-    printed = method == "orthogonal"
-    losses = theorem_4_2.losses_of_candidates if printed else theorem_4_2.stable_losses_of_candidates
+    losses = losses_of_candidates if method == "orthogonal" else stable_losses_of_candidates
     return partial(IteratedANLS, task, method, losses)
 
 

@@ -14,9 +14,13 @@ from shallowflow.dynamics.clock.problem import Record, checked_record
 from shallowflow.dynamics.clock.trajectory import Setting, Trajectory
 from shallowflow.dynamics.flow import every_step
 from shallowflow.errors import InvalidInputError
-from shallowflow.landscape.two_timescale.population import Target, check_resolved, population_loss
+from shallowflow.landscape.two_timescale.population import (
+    Target,
+    check_resolved,
+    population_loss,
+    target_gradient,
+)
 from shallowflow.landscape.two_timescale.step_classes import checked_target
-from shallowflow.landscape.two_timescale.targets import target_gradient
 from shallowflow.models.loss import SquareLoss
 from shallowflow.models.networks import AdditiveStepNetwork, Network, StepNetwork
 

@@ -22,16 +22,21 @@ from shallowflow.dynamics.clock.trajectory import Setting, Trajectory
 from shallowflow.dynamics.engines.heaviside import HeavisideFlow
 from shallowflow.dynamics.flow import every_step
 from shallowflow.errors import InvalidInputError
-from shallowflow.landscape.two_timescale.jump_pair import times_by_neighbours
 from shallowflow.landscape.two_timescale.population import (
     Target,
+    best_target_outer,
     check_resolved,
     check_steps,
+    parts_of,
     population_loss,
+    target_gradient,
     well_separated,
 )
-from shallowflow.landscape.two_timescale.step_classes import checked_target, fewest_per_piece
-from shallowflow.landscape.two_timescale.targets import best_target_outer, parts_of, target_gradient
+from shallowflow.landscape.two_timescale.step_classes import (
+    checked_target,
+    fewest_per_piece,
+    times_by_neighbours,
+)
 from shallowflow.models.loss import SquareLoss
 from shallowflow.models.networks import (
     OUTER_LAYER,

@@ -69,13 +69,13 @@ if TYPE_CHECKING:
     from shallowflow.landscape.plateau.causes import next_passage as next_passage
     from shallowflow.landscape.plateau.levels import ExitCondition as ExitCondition
     from shallowflow.landscape.plateau.levels import RateBounds as RateBounds
+    from shallowflow.landscape.plateau.levels import Stability as Stability
     from shallowflow.landscape.plateau.levels import exit_condition as exit_condition
     from shallowflow.landscape.plateau.levels import plateau_level as plateau_level
     from shallowflow.landscape.plateau.levels import projected_residual as projected_residual
     from shallowflow.landscape.plateau.levels import rate_bounds as rate_bounds
     from shallowflow.landscape.plateau.levels import rate_matrix as rate_matrix
-    from shallowflow.landscape.plateau.stability import Stability as Stability
-    from shallowflow.landscape.plateau.stability import stability as stability
+    from shallowflow.landscape.plateau.levels import stability as stability
     from shallowflow.landscape.plateau.stationary import RegressionLines as RegressionLines
     from shallowflow.landscape.plateau.stationary import Stationarity as Stationarity
     from shallowflow.landscape.plateau.stationary import Trap as Trap
@@ -147,9 +147,9 @@ _PLACES = {
     "incremental": "HALVING_RATIO min_norm_interpolator min_squared_norm norm_constant squared_norm",
     "plateau.causes": "LossParts Passage frozen_losses loss_parts next_passage",
     "plateau.levels": (
-        "ExitCondition RateBounds exit_condition plateau_level projected_residual rate_bounds rate_matrix"
+        "ExitCondition RateBounds Stability exit_condition plateau_level projected_residual rate_bounds "
+        "rate_matrix stability"
     ),
-    "plateau.stability": "Stability stability",
     "plateau.stationary": (
         "RegressionLines Stationarity Trap fully_trained macroscopic_data regression_lines stationarity "
         "to_knots trap"

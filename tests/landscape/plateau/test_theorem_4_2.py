@@ -8,14 +8,16 @@ import pytest
 import shallowflow as sf
 from shallowflow.arrays import Floats
 from shallowflow.dynamics.anls import LossesOfCandidates
-from shallowflow.landscape.plateau.moves import Candidate, best_loss, moved
-from shallowflow.landscape.plateau.theorem_4_2 import (
+from shallowflow.landscape.plateau.moves import (
+    Candidate,
     Change,
     Problem,
     Update,
+    best_loss,
     changes,
     decompose,
     losses_of_candidates,
+    moved,
     pose,
     printed_update,
     stable_losses_of_candidates,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.integrate import quad, solve_ivp
 
 from shallowflow.arrays import Floats
-from shallowflow.landscape.two_timescale.jump_pair import EdgePair, JumpPair
+from shallowflow.landscape.two_timescale.step_classes import EdgePair, JumpPair
 
 DISTANCES = st.floats(1e-4, 0.5)
 

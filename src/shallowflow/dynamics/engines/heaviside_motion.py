@@ -21,7 +21,7 @@ import numpy as np
 
 from shallowflow.arrays import Bools, Floats, Ints
 from shallowflow.data.targets import PiecewiseConstant
-from shallowflow.landscape.two_timescale.jump_pair import EdgePair, JumpPair
+from shallowflow.landscape.two_timescale.step_classes import EdgePair, JumpPair
 from shallowflow.lobatto import lobatto_nodes
 
 

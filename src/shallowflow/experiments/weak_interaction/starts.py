@@ -22,7 +22,7 @@ from shallowflow.landscape import (
     local_pl,
     sampled_probability,
 )
-from shallowflow.landscape.weak_interaction.start_rate import StartCurvature, start_curvature
+from shallowflow.landscape.weak_interaction.first_activation import StartCurvature, start_curvature
 from shallowflow.models import initialize
 from shallowflow.readings.many_runs import Threshold, exponent, threshold
 
