@@ -34,7 +34,7 @@ from shallowflow.reporting.terminal import (
     tally_text,
 )
 from shallowflow.studies import Result, Tally
-from shallowflow.studies.results import table
+from shallowflow.studies.study import table
 from tests.reporting.samples import claim, reproduction
 
 

@@ -18,8 +18,8 @@ from shallowflow.data.targets import Additive, PiecewiseAffine, PiecewiseConstan
 from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.dynamics.saddle_to_saddle import SaddleToSaddle
 from shallowflow.errors import InvalidInputError
-from shallowflow.models.base import BaseNetwork
 from shallowflow.models.networks import KnotNetwork, LogScaledNetwork, Network, ReLUNetwork, StepNetwork
+from shallowflow.models.relu import BaseNetwork
 
 TARGETS = (PiecewiseConstant, PiecewiseAffine, Additive)
 SUBJECTS: dict[str, tuple[type, ...]] = {

@@ -8,7 +8,7 @@ import click
 
 from shallowflow.commands.arguments import check_file, json_option, print_json
 from shallowflow.studies import Store
-from shallowflow.studies.results import WRITERS, table, write_table
+from shallowflow.studies.study import WRITERS, table, write_table
 
 store_argument = click.argument("store", metavar="DIR")
 

@@ -187,7 +187,7 @@ class Summarising:
         Returns the axis.
         """
         check_is_fitted(self)
-        return function("shallowflow.reporting.figures.fits:plot_fit")(self, ax, path, level)
+        return function("shallowflow.reporting.figures.readings:plot_fit")(self, ax, path, level)
 
     def _model(self) -> Model:
         check_is_fitted(self)

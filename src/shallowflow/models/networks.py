@@ -2,8 +2,15 @@
 
 from typing import get_args
 
-from shallowflow.models.base import OUTER_LAYER, BaseNetwork, Parameters, inputs_of
-from shallowflow.models.relu import KnotNetwork, LogScaledNetwork, ReLUNetwork
+from shallowflow.models.relu import (
+    OUTER_LAYER,
+    BaseNetwork,
+    KnotNetwork,
+    LogScaledNetwork,
+    Parameters,
+    ReLUNetwork,
+    inputs_of,
+)
 from shallowflow.models.steps import AdditiveStepNetwork, StepNetwork
 
 Network = ReLUNetwork | KnotNetwork | StepNetwork | AdditiveStepNetwork | LogScaledNetwork

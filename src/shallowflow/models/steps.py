@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from shallowflow.arrays import Floats, matrix, non_negative, numbers, positive, same_length, vector
 from shallowflow.errors import InvalidInputError
-from shallowflow.models.base import BaseNetwork, Parameters
+from shallowflow.models.relu import BaseNetwork, Parameters
 
 
 @dataclass(frozen=True)

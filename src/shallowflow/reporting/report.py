@@ -1,18 +1,20 @@
 """The report of reproductions: one HTML page with everything inside, its figures, films and numbers as files.
 
 The page has a card per paper: its story, then every experiment (`cards`). It is readable on a telephone, on
-paper and in the dark; every text in it is escaped.
+paper and in the dark; every text in it is escaped. Each paper's story in two plain sentences, and its
+letters, explained, stand here, too.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from html import escape
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from shallowflow.arrays import shown
 from shallowflow.errors import InvalidInputError
@@ -21,9 +23,8 @@ from shallowflow.experiments.experiment import Reproduction
 from shallowflow.experiments.figure import Animation
 from shallowflow.files import probe, write_atomically
 from shallowflow.reporting.cards import Film, Picture, anchor, card, marks_of
-from shallowflow.reporting.figures import animation as films
+from shallowflow.reporting.figures import renderer
 from shallowflow.reporting.figures.renderer import FORMATS, render, render_all
-from shallowflow.reporting.stories import story_of
 from shallowflow.reporting.summary import by_paper, claims_text, counts, summary, versions
 from shallowflow.reporting.typeset import for_html, seconds_text
 
@@ -99,7 +100,7 @@ def _write_film(animation: Animation, path: Path, work: _Work) -> bytes:
     """Write an animation as a page and as a GIF; return the GIF."""
     part = len(animation.frames) / FRAMES
     show = f"animation {path.name}"
-    drawn = films.Film(animation, lambda done: work.show(show, 0.7 * part * done))
+    drawn = renderer.Film(animation, lambda done: work.show(show, 0.7 * part * done))
     gif = drawn.gif()
     write_atomically(path.with_name(f"{path.name}.gif"), gif)
     work.show(f"{show}, its page", 0.8 * part)
@@ -239,3 +240,90 @@ def _texts(reproductions: Sequence[Reproduction]) -> Iterator[str]:
                 yield from (panel.title, panel.x_label, panel.y_label, *(s.label for s in panel.series))
         for claim in one.claims:
             yield from (claim.statement, claim.published, claim.measured, claim.reason)
+
+
+class Story(NamedTuple):
+    """A paper for a reader who does not know it: a title, two sentences, letters and what they stand for."""
+
+    title: str
+    sentences: str = ""
+    letters: tuple[tuple[str, str], ...] = ()
+
+    def letters_in(self, texts: Iterable[str]) -> list[tuple[str, str]]:
+        """Return the letters that occur in some texts, with their meanings, in the story's order."""
+        joined = "\n".join(texts)
+        return [pair for pair in self.letters if re.search(rf"(?<!\w){re.escape(pair[0])}(?!\w)", joined)]
+
+
+STORIES = {
+    "two_timescale": Story(
+        "Two timescales",
+        "A network of smooth steps learns a function that jumps: its weights, trained fast, always fit as"
+        " well as the steps’ places allow, and the places, trained slowly, drift to the jumps. Trained at"
+        " one speed, neurons wander off while the weights are still wrong, and a jump may be left alone.",
+        (
+            ("f", "the network"),
+            ("f*", "the function to be learned"),
+            ("ε", "how much slower the places of the neurons are trained than their weights"),
+            ("η", "the width of a smooth step"),
+            ("τ", "slow time, ε times the time of training"),
+            ("m", "the number of neurons"),
+            ("h", "the length of a training step"),
+            ("a*", "the weights that fit best with the neurons where they are"),
+        ),
+    ),
+    "early_alignment": Story(
+        "Early alignment",
+        "A network that starts very small first turns its neurons, before it learns anything visible, "
+        "towards a few directions that the data alone decide. A wide network then acts like a narrow one:"
+        " it generalises well, or is stuck at a fit that two neurons could beat.",
+        (
+            ("λ", "the size of the start"),
+            ("τ", "the end of the early phase"),
+            ("w_j", "the weights of a neuron from the inputs"),
+            ("a_j", "its weight to the output"),
+            ("G", "the function on directions whose critical points attract the neurons"),
+            ("ε", "an exponent that trades time for accuracy"),
+        ),
+    ),
+    "incremental": Story(
+        "Incremental learning",
+        "On orthogonal inputs a tiny network learns in jumps: for long it rests near a saddle, then one "
+        "neuron grows and fits all the points on which it is active. A short algorithm foretells which "
+        "points fall when, and the network that results is nearly the simplest that fits.",
+        (
+            ("α", "the size of the start"),
+            ("n", "the number of points"),
+            ("m", "the number of neurons"),
+            ("t_n", "the time by which everything is fitted"),
+        ),
+    ),
+    "weak_interaction": Story(
+        "Weak interaction",
+        "If inputs are nearly orthogonal, every point is learned almost by itself, and a small network "
+        "fits them all at an exponential speed. How few neurons, how many dimensions and how fast is what"
+        " the figures ask.",
+        (
+            ("μ", "the rate at which the loss falls, relative to the loss"),
+            ("n", "the number of points"),
+            ("p", "the number of neurons"),
+            ("d", "the dimension of the inputs"),
+        ),
+    ),
+    "plateau": Story(
+        "Plateaus",
+        "The paper’s account of plateaus: while no kink of the network passes a data point, training can "
+        "only improve the straight pieces between kinks, and the loss comes to rest. A method that moves "
+        "kinks on purpose, one data point at a time, gets past.",
+        (
+            ("b_j", "the place of a kink"),
+            ("c_j", "the weight of a neuron"),
+            ("Q_0", "the loss that the best lines of the present stage leave"),
+        ),
+    ),
+}
+
+
+def story_of(paper: str) -> Story:
+    """Return a paper's story; of a paper that is not one of the five, its word as a title."""
+    return STORIES.get(paper) or Story(paper.replace("_", " ").capitalize())

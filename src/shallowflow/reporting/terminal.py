@@ -231,7 +231,7 @@ def studies_table(studies: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def runs_table(columns: Mapping[str, Sequence[Any]]) -> Table:
-    """Return the runs of a study (`studies.results.table`): parameters, status, metrics, time."""
+    """Return the runs of a study (`studies.study.table`): parameters, status, metrics, time."""
     names = [name for name in columns if name.startswith("parameters.")] + ["repeat", "status"]
     names += [*(name for name in columns if name.startswith("metrics.")), "seconds"]
     headings = [name.partition(".")[2] or name for name in names]

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from shallowflow.arrays import shown
 from shallowflow.errors import InvalidInputError
 from shallowflow.studies.executors import Executor, RunOutcome, Serial
-from shallowflow.studies.results import Result
 from shallowflow.studies.store import Store
-from shallowflow.studies.study import Run, Study
+from shallowflow.studies.study import Result, Run, Study
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,7 @@ import numpy as np
 from shallowflow.errors import FileFormatError, StoreError
 from shallowflow.files import as_path, write_atomically
 from shallowflow.studies.executors import RunOutcome
-from shallowflow.studies.results import Result, StoredArrays
-from shallowflow.studies.study import Run, Study, plain_parameters
+from shallowflow.studies.study import Result, Run, StoredArrays, Study, plain_parameters
 
 FORMAT = 1
 SCHEMA = """

@@ -14,7 +14,7 @@ from PIL import Image
 
 from shallowflow.errors import InvalidInputError
 from shallowflow.experiments import Animation, Figure, Panel, Series
-from shallowflow.reporting.figures.animation import frames, write_animation
+from shallowflow.reporting.figures.renderer import frames, write_animation
 
 
 def sample(count: int = 3, title: str = "A <moving> line") -> Animation:

@@ -35,9 +35,9 @@ from shallowflow.dynamics.clock.paths import Column, Path, flatten, unflatten
 from shallowflow.dynamics.clock.trajectory import Setting, Trajectory
 from shallowflow.errors import FileFormatError, ShallowflowError
 from shallowflow.files import write_atomically
-from shallowflow.models.base import BaseNetwork
 from shallowflow.models.loss import LogisticLoss, NormLoss, SquareLoss
 from shallowflow.models.networks import NETWORKS, Network
+from shallowflow.models.relu import BaseNetwork
 
 Header = dict[str, Any]
 Arrays = dict[str, NDArray[Any]]

@@ -23,8 +23,8 @@ from shallowflow.arrays import Floats, FrozenArrays, Ints, positive, real
 from shallowflow.errors import FileFormatError, InvalidInputError
 from shallowflow.landscape.geometry.orthonormal import input_norms, unit_inputs
 from shallowflow.lobatto import lobatto_weights
-from shallowflow.models.base import BaseNetwork
 from shallowflow.models.networks import LogScaledNetwork, Network, ReLUNetwork
+from shallowflow.models.relu import BaseNetwork
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar

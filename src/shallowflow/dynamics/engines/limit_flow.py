@@ -23,8 +23,8 @@ from shallowflow.dynamics.clock.protocol import Piece, Statistics
 from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.dynamics.engines.dense_flow import DenseFlow, Trained
 from shallowflow.lobatto import lobatto_nodes
-from shallowflow.models.base import OUTER_LAYER
 from shallowflow.models.networks import AdditiveStepNetwork, KnotNetwork, StepNetwork
+from shallowflow.models.relu import OUTER_LAYER
 
 NODES = 8
 

@@ -15,7 +15,7 @@ from shallowflow.dynamics.clock.paths import N, Path, Polynomials, Rows, flatten
 from shallowflow.dynamics.clock.problem import Task
 from shallowflow.dynamics.clock.protocol import Piece, Statistics
 from shallowflow.lobatto import lobatto_nodes
-from shallowflow.models.base import OUTER_LAYER, BaseNetwork
+from shallowflow.models.relu import OUTER_LAYER, BaseNetwork
 
 NODES = 8
 

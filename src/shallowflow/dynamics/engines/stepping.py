@@ -14,9 +14,9 @@ import numpy as np
 from shallowflow.dynamics.clock.paths import N
 from shallowflow.dynamics.clock.problem import SampledTask, Task
 from shallowflow.dynamics.clock.protocol import Ticking
-from shallowflow.models.base import OUTER_LAYER, BaseNetwork, Parameters
 from shallowflow.models.loss import SquareLoss
 from shallowflow.models.networks import LogScaledNetwork, Network
+from shallowflow.models.relu import OUTER_LAYER, BaseNetwork, Parameters
 
 
 class Stepping(Ticking, Generic[N]):

@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from shallowflow.arrays import Floats, Ints, shown
 from shallowflow.data.dataset import checked_dataset
 from shallowflow.errors import InvalidInputError
-from shallowflow.models.base import inputs_of
 from shallowflow.models.networks import KnotNetwork, LogScaledNetwork, Network, ReLUNetwork
+from shallowflow.models.relu import inputs_of
 
 Signs = NDArray[np.int8]
 Resting = tuple[Ints, Ints]

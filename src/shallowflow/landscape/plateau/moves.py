@@ -16,8 +16,8 @@ b_{k±1} gives a place beyond the data point, and the seven candidates of Fig. 6
 of its ends passes nothing and is no candidate.
 
 The losses of all candidates by one complete orthogonal decomposition: [plateau] Theorem 4.2, printed and
-stable. With Qᵀ A Z = [[T, 0], [0, 0]], T (r, r) triangular, and Z = [Ẑ, Z̃] (Z̃ spans the null space of A), changing
-column l of A by v changes the residual to (G.1)
+stable. With Qᵀ A Z = [[T, 0], [0, 0]], T (r, r) triangular, and Z = [Ẑ, Z̃] (Z̃ spans the null space of A),
+changing column l of A by v changes the residual to (G.1)
 
     ‖T x¹ − p¹ + c_l q¹‖² + ‖c_l q² − p²‖²,   c_l = Ẑ_l x¹ + Z̃_l x²,   Qᵀv = (q¹, q²),   Qᵀy = (p¹, p²).
 

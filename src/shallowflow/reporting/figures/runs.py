@@ -30,8 +30,7 @@ from shallowflow.experiments.network_panels import (
 from shallowflow.files import as_path
 from shallowflow.models import Loss
 from shallowflow.models.networks import KnotNetwork, LogScaledNetwork, Network, ReLUNetwork
-from shallowflow.reporting.figures.animation import Film, Progress, write_animation
-from shallowflow.reporting.figures.renderer import draw, write_figure
+from shallowflow.reporting.figures.renderer import Film, Progress, draw, write_animation, write_figure
 
 if TYPE_CHECKING:
     from shallowflow.estimators.base import Pieces
