@@ -15,7 +15,7 @@ import shallowflow as sf
 from shallowflow.certificates import CERTIFICATES, Certificate, certify
 from shallowflow.data.generators import GENERATORS
 from shallowflow.dynamics.choice import names_of
-from shallowflow.dynamics.clock.paths import flatten
+from shallowflow.dynamics.clock.protocol import flatten
 from shallowflow.experiments import DEMO, EXPERIMENTS, PAPERS
 from shallowflow.experiments.experiment import SCALES, Experiment
 from shallowflow.models.loss import Loss

@@ -72,7 +72,7 @@ _NAMES = {
     "CubicStep": "shallowflow.models",
     "Dataset": "shallowflow.data",
     "Diagnosis": "shallowflow.readings.diagnosis",
-    "Event": "shallowflow.dynamics.clock.outcome",
+    "Event": "shallowflow.dynamics.clock.protocol",
     "FileFormatError": "shallowflow.errors",
     "InvalidInputError": "shallowflow.errors",
     "Jumps": "shallowflow.readings.jumps",
@@ -81,7 +81,7 @@ _NAMES = {
     "LogScaledNetwork": "shallowflow.models",
     "LogisticLoss": "shallowflow.models",
     "NormLoss": "shallowflow.models",
-    "Outcome": "shallowflow.dynamics.clock.outcome",
+    "Outcome": "shallowflow.dynamics.clock.trajectory",
     "PiecewiseAffine": "shallowflow.data",
     "PiecewiseConstant": "shallowflow.data",
     "PredictedJumps": "shallowflow.dynamics.jump_prediction",
@@ -138,9 +138,9 @@ if TYPE_CHECKING:
     from shallowflow.dynamics.adam import adam
     from shallowflow.dynamics.alternating import alternating_least_squares, least_squares_outer
     from shallowflow.dynamics.anls import active_neuron_least_squares
-    from shallowflow.dynamics.clock.outcome import Event, Outcome
     from shallowflow.dynamics.clock.problem import Record
-    from shallowflow.dynamics.clock.trajectory import Trajectory
+    from shallowflow.dynamics.clock.protocol import Event
+    from shallowflow.dynamics.clock.trajectory import Outcome, Trajectory
     from shallowflow.dynamics.descent import gradient_descent
     from shallowflow.dynamics.escape import escape
     from shallowflow.dynamics.flow import gradient_flow

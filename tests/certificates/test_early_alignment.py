@@ -100,8 +100,7 @@ def test_promises_are_broken_by_a_trajectory_that_does_not_follow_them(aligning:
     """The flow's neurons turned by hand: the certificate must notice."""
     from dataclasses import replace
 
-    from shallowflow.dynamics.clock.paths import Polynomials
-    from shallowflow.lobatto import lobatto_nodes
+    from shallowflow.dynamics.clock.paths import Polynomials, lobatto_nodes
 
     path, nodes = aligning.path, lobatto_nodes(8)
     steps = zip(path.times[:-1], path.times[1:], strict=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from shallowflow.dynamics.clock.outcome import Event, Outcome
-from shallowflow.dynamics.clock.paths import Path, Polynomials, Snapshots, flatten
-from shallowflow.dynamics.clock.trajectory import Trajectory
+from shallowflow.dynamics.clock.paths import Polynomials, Snapshots
+from shallowflow.dynamics.clock.protocol import Event, Path, flatten
+from shallowflow.dynamics.clock.trajectory import Outcome, Trajectory
 from shallowflow.models.networks import KnotNetwork, Network, ReLUNetwork, StepNetwork
 
 EXAMPLE_NETWORKS: dict[str, Network] = {

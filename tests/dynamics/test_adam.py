@@ -10,7 +10,7 @@ import pytest
 import shallowflow as sf
 from shallowflow.arrays import Floats
 from shallowflow.dynamics.adam import adam
-from shallowflow.dynamics.clock.paths import flatten, unflatten
+from shallowflow.dynamics.clock.protocol import flatten, unflatten
 from shallowflow.models import Loss, Network
 
 F1 = sf.data.GENERATORS["curve"]("sin_pi", 100)

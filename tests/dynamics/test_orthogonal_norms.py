@@ -10,7 +10,7 @@ from scipy.integrate import solve_ivp
 
 import shallowflow as sf
 from shallowflow.arrays import Floats
-from shallowflow.dynamics.clock.paths import flatten
+from shallowflow.dynamics.clock.protocol import flatten
 from shallowflow.landscape.incremental import jump_beside, turn_offsets
 from tests.dynamics.jump_problems import any_norms
 

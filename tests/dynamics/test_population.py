@@ -8,7 +8,7 @@ from scipy.integrate import solve_ivp
 
 import shallowflow as sf
 from shallowflow.arrays import Floats
-from shallowflow.dynamics.clock.paths import flatten, unflatten
+from shallowflow.dynamics.clock.protocol import flatten, unflatten
 
 TARGET = sf.PiecewiseConstant([0.3, 0.6], [1.0, -1.0, 2.0])
 START = sf.initialize.uniform_positions(6, sharpness=0.1, outer=np.linspace(-1, 1, 6), seed=1)

@@ -9,7 +9,7 @@ import pytest
 
 import shallowflow as sf
 from shallowflow.arrays import Floats
-from shallowflow.dynamics.clock.paths import flatten, unflatten
+from shallowflow.dynamics.clock.protocol import flatten, unflatten
 from shallowflow.landscape import population_loss
 from shallowflow.landscape.two_timescale.population import best_target_outer, target_gradient
 

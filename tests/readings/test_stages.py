@@ -8,12 +8,10 @@ import pytest
 import shallowflow as sf
 from shallowflow.arrays import Floats
 from shallowflow.data.dataset import Dataset
-from shallowflow.dynamics.clock.outcome import Outcome
-from shallowflow.dynamics.clock.paths import Polynomials, Snapshots
-from shallowflow.dynamics.clock.trajectory import Trajectory
+from shallowflow.dynamics.clock.paths import Polynomials, Snapshots, lobatto_nodes
+from shallowflow.dynamics.clock.trajectory import Outcome, Trajectory
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.plateau.levels import plateau_level, rate_bounds
-from shallowflow.lobatto import lobatto_nodes
 from shallowflow.models.loss import SquareLoss
 from shallowflow.models.networks import KnotNetwork, ReLUNetwork
 from shallowflow.readings.stages import recorded_loss, stages

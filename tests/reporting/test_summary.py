@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from shallowflow.data import GENERATORS, Dataset
-from shallowflow.dynamics.clock.outcome import Event, Outcome
-from shallowflow.dynamics.clock.paths import Snapshots, flatten
-from shallowflow.dynamics.clock.trajectory import Trajectory
+from shallowflow.dynamics.clock.paths import Snapshots
+from shallowflow.dynamics.clock.protocol import Event, flatten
+from shallowflow.dynamics.clock.trajectory import Outcome, Trajectory
 from shallowflow.experiments.claim import Claim
 from shallowflow.experiments.figure import Panel, Series
 from shallowflow.models import KnotNetwork

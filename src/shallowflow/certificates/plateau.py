@@ -14,7 +14,7 @@ import numpy as np
 from shallowflow.arrays import Floats, count, one_of, positive
 from shallowflow.certificates.certificate import Certificate, Hypothesis, Promise, Question, Verdict, failures
 from shallowflow.data.dataset import Dataset
-from shallowflow.dynamics.clock.paths import flatten
+from shallowflow.dynamics.clock.protocol import flatten
 from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.geometry.blocks import Blocks, blocks

@@ -11,8 +11,8 @@ import click
 from shallowflow.arrays import one_of
 from shallowflow.commands.arguments import check_file, json_option, print_json, read_data
 from shallowflow.data import Dataset
-from shallowflow.dynamics.clock.paths import flatten
 from shallowflow.dynamics.clock.problem import Record, default_record
+from shallowflow.dynamics.clock.protocol import flatten
 from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.dynamics.descent import gradient_descent
 from shallowflow.dynamics.flow import gradient_flow

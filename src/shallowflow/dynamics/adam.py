@@ -11,7 +11,6 @@ from shallowflow.arrays import count, positive, shown, unit_interval
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.choice import chosen_engine
 from shallowflow.dynamics.clock.loop import Progress, run
-from shallowflow.dynamics.clock.paths import flatten
 from shallowflow.dynamics.clock.problem import (
     Record,
     Task,
@@ -20,7 +19,7 @@ from shallowflow.dynamics.clock.problem import (
     checked_record,
     default_record,
 )
-from shallowflow.dynamics.clock.protocol import Ticking
+from shallowflow.dynamics.clock.protocol import Ticking, flatten
 from shallowflow.dynamics.clock.trajectory import Setting, Trajectory
 from shallowflow.dynamics.engines.stepping import Stepping
 from shallowflow.errors import InvalidInputError

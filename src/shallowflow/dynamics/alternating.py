@@ -19,7 +19,6 @@ from shallowflow.arrays import Floats, Ints, count, one_of, positive
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.adam import Moments, Rates
 from shallowflow.dynamics.clock.loop import Progress, run
-from shallowflow.dynamics.clock.paths import flatten
 from shallowflow.dynamics.clock.problem import (
     Record,
     Task,
@@ -28,6 +27,7 @@ from shallowflow.dynamics.clock.problem import (
     checked_square_loss,
     default_record,
 )
+from shallowflow.dynamics.clock.protocol import flatten
 from shallowflow.dynamics.clock.trajectory import Setting, Trajectory
 from shallowflow.dynamics.engines.stepping import Stepping
 from shallowflow.landscape.geometry.blocks import sort_data

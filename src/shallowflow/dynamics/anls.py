@@ -29,8 +29,6 @@ from shallowflow.arrays import Floats, Ints, count, one_of, shown
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.alternating import DistinctPoints, distinct_points, minimum_norm_outer
 from shallowflow.dynamics.clock.loop import Progress, run
-from shallowflow.dynamics.clock.outcome import Event, Stop
-from shallowflow.dynamics.clock.paths import Column, Path, Rows, within
 from shallowflow.dynamics.clock.problem import (
     Record,
     Task,
@@ -38,7 +36,17 @@ from shallowflow.dynamics.clock.problem import (
     checked_record,
     checked_square_loss,
 )
-from shallowflow.dynamics.clock.protocol import Engine, Piece, Statistics
+from shallowflow.dynamics.clock.protocol import (
+    Column,
+    Engine,
+    Event,
+    Path,
+    Piece,
+    Rows,
+    Statistics,
+    Stop,
+    within,
+)
 from shallowflow.dynamics.clock.trajectory import Setting, Trajectory
 from shallowflow.errors import FileFormatError, InvalidInputError
 from shallowflow.landscape.plateau.moves import (

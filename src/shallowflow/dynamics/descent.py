@@ -14,8 +14,6 @@ from shallowflow.arrays import Floats, count, non_negative, one_of, positive
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.choice import chosen_engine
 from shallowflow.dynamics.clock.loop import Progress, run
-from shallowflow.dynamics.clock.outcome import Outcome
-from shallowflow.dynamics.clock.paths import flatten
 from shallowflow.dynamics.clock.problem import (
     Record,
     Task,
@@ -24,7 +22,8 @@ from shallowflow.dynamics.clock.problem import (
     checked_record,
     default_record,
 )
-from shallowflow.dynamics.clock.trajectory import Setting, Trajectory
+from shallowflow.dynamics.clock.protocol import flatten
+from shallowflow.dynamics.clock.trajectory import Outcome, Setting, Trajectory
 from shallowflow.models.loss import Loss
 from shallowflow.models.networks import Network, ReLUNetwork
 

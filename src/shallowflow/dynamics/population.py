@@ -9,8 +9,8 @@ import numpy as np
 from shallowflow.arrays import Floats, non_negative, positive
 from shallowflow.data.targets import Additive, PiecewiseConstant
 from shallowflow.dynamics.clock.loop import Progress, run
-from shallowflow.dynamics.clock.paths import flatten, unflatten
 from shallowflow.dynamics.clock.problem import Record, checked_record
+from shallowflow.dynamics.clock.protocol import flatten, unflatten
 from shallowflow.dynamics.clock.trajectory import Setting, Trajectory
 from shallowflow.dynamics.flow import every_step
 from shallowflow.errors import InvalidInputError

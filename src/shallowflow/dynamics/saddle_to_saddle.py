@@ -20,10 +20,8 @@ from shallowflow.arrays import Bools, Floats, Ints, count, frozen, non_negative,
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.clock.codec import Arrays, FileKind, Header, check_shape, format_of
 from shallowflow.dynamics.clock.loop import run
-from shallowflow.dynamics.clock.outcome import Event, Stop
-from shallowflow.dynamics.clock.paths import Column, Path, Rows
 from shallowflow.dynamics.clock.problem import Record, check_problem
-from shallowflow.dynamics.clock.protocol import Piece, Statistics
+from shallowflow.dynamics.clock.protocol import Column, Event, Path, Piece, Rows, Statistics, Stop
 from shallowflow.dynamics.clock.trajectory import Setting, Trajectory
 from shallowflow.errors import FileFormatError, InvalidInputError
 from shallowflow.files import as_path

@@ -22,7 +22,6 @@ from shallowflow.data.dataset import Dataset
 from shallowflow.data.targets import Additive, PiecewiseConstant, Target
 from shallowflow.dynamics.choice import chosen_engine
 from shallowflow.dynamics.clock.loop import Progress, run
-from shallowflow.dynamics.clock.paths import flatten
 from shallowflow.dynamics.clock.problem import (
     BatchTask,
     Record,
@@ -33,6 +32,7 @@ from shallowflow.dynamics.clock.problem import (
     checked_record,
     default_record,
 )
+from shallowflow.dynamics.clock.protocol import flatten
 from shallowflow.dynamics.clock.trajectory import Setting, Trajectory
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.two_timescale.population import population_loss

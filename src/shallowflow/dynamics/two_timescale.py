@@ -16,8 +16,8 @@ from shallowflow.arrays import Floats, non_negative, positive, shown
 from shallowflow.data.dataset import Dataset
 from shallowflow.data.targets import Additive, PiecewiseConstant
 from shallowflow.dynamics.clock.loop import Progress, run
-from shallowflow.dynamics.clock.paths import flatten, unflatten
 from shallowflow.dynamics.clock.problem import Record, Task, check_problem, checked_record
+from shallowflow.dynamics.clock.protocol import flatten, unflatten
 from shallowflow.dynamics.clock.trajectory import Setting, Trajectory
 from shallowflow.dynamics.engines.heaviside import HeavisideFlow
 from shallowflow.dynamics.flow import every_step

@@ -22,13 +22,13 @@ import numpy as np
 
 from shallowflow.arrays import Floats, Ints, count, positive
 from shallowflow.data.dataset import Dataset, checked_dataset
-from shallowflow.dynamics.clock.paths import Path, Polynomials
+from shallowflow.dynamics.clock.paths import Polynomials, lobatto_nodes
+from shallowflow.dynamics.clock.protocol import Path
 from shallowflow.dynamics.clock.trajectory import Trajectory, checked_trajectory
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.geometry.activity import RESTING
 from shallowflow.landscape.geometry.blocks import Blocks, blocks, blocks_of, sort_data
 from shallowflow.landscape.plateau.levels import extreme_rates, level_of
-from shallowflow.lobatto import lobatto_nodes
 from shallowflow.models.loss import SquareLoss
 from shallowflow.models.networks import KnotNetwork
 from shallowflow.readings.settings import agreed

@@ -17,9 +17,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shallowflow.dynamics.clock.outcome import Outcome
 from shallowflow.dynamics.clock.paths import Snapshots
-from shallowflow.dynamics.clock.trajectory import Trajectory
+from shallowflow.dynamics.clock.trajectory import Outcome, Trajectory
 from shallowflow.errors import FileFormatError
 from tests.dynamics.clock.files import claim, fingerprint, members_of, npy, peak_memory, refused, write_zip
 from tests.dynamics.examples import EXAMPLE_NETWORKS, example_path, example_trajectory
@@ -198,7 +197,7 @@ def test_a_trajectory_that_cannot_be_stored_leaves_the_old_file(tmp_path: Path) 
 SAVER = """
 import sys
 import numpy as np
-from shallowflow.dynamics.clock.outcome import Outcome
+from shallowflow.dynamics.clock.trajectory import Outcome
 from shallowflow.dynamics.clock.paths import Snapshots
 from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.models.networks import KnotNetwork

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import shallowflow as sf
-from shallowflow.dynamics.clock.outcome import Event, Outcome
 from shallowflow.dynamics.clock.paths import Snapshots
-from shallowflow.dynamics.clock.trajectory import Setting, Trajectory
+from shallowflow.dynamics.clock.protocol import Event
+from shallowflow.dynamics.clock.trajectory import Outcome, Setting, Trajectory
 from shallowflow.models.networks import KnotNetwork
 from tests.contract.saved import FILES, KINDS
 from tests.dynamics.clock.files import changed, fingerprint, members_of, peak_memory, refused, write_zip

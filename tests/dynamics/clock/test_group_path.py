@@ -12,7 +12,7 @@ import pytest
 
 import shallowflow as sf
 from shallowflow.arrays import Floats, Ints
-from shallowflow.dynamics.clock.group_path import GroupPath
+from shallowflow.dynamics.clock.flow_paths import GroupPath
 from shallowflow.dynamics.clock.loop import joined_rows
 from shallowflow.dynamics.clock.problem import Task
 from shallowflow.dynamics.clock.protocol import Piece

@@ -14,9 +14,8 @@ import shallowflow as sf
 from shallowflow.arrays import Floats
 from shallowflow.dynamics.anls import Moves
 from shallowflow.dynamics.clock.loop import Meter, Progress, run
-from shallowflow.dynamics.clock.outcome import Stop
-from shallowflow.dynamics.clock.paths import Path, Polynomials, Rows, flatten
-from shallowflow.dynamics.clock.protocol import Piece, Statistics, Ticking
+from shallowflow.dynamics.clock.paths import Polynomials
+from shallowflow.dynamics.clock.protocol import Path, Piece, Rows, Statistics, Stop, Ticking, flatten
 from shallowflow.dynamics.clock.trajectory import Setting
 
 START = sf.KnotNetwork([0.5], [1.0])

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import shallowflow
-from shallowflow.dynamics.clock.outcome import SENTENCES, STATUSES, Stop, end_of_steps, in_words
+from shallowflow.dynamics.clock.protocol import Stop
+from shallowflow.dynamics.clock.trajectory import SENTENCES, STATUSES, end_of_steps, in_words
 
 WORDS = {"points": "2 points are left: [0, 1]", "ties": ""}
 SOURCES = sorted(Path(shallowflow.__file__).parent.joinpath("dynamics").rglob("*.py"))

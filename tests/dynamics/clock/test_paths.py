@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shallowflow.dynamics.clock.paths import Polynomials, Snapshots, flatten, unflatten
+from shallowflow.dynamics.clock.paths import Polynomials, Snapshots
+from shallowflow.dynamics.clock.protocol import flatten, unflatten
 from shallowflow.errors import InvalidInputError
 from shallowflow.models.networks import KnotNetwork, ReLUNetwork
 from tests.dynamics.examples import EXAMPLE_NETWORKS, PATHS, example_path

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import shallowflow as sf
-from shallowflow.dynamics.clock.paths import flatten
+from shallowflow.dynamics.clock.protocol import flatten
 from shallowflow.dynamics.engines.cone_flow import ConeFlow
 from shallowflow.dynamics.engines.cones import ConeDescent, PatternDescent
 from shallowflow.dynamics.engines.knots import KnotFlow

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import xarray
 
-from shallowflow.dynamics.clock.outcome import EVENT_KINDS, STATUSES, Event, Outcome
-from shallowflow.dynamics.clock.trajectory import Trajectory
+from shallowflow.dynamics.clock.protocol import EVENT_KINDS, Event
+from shallowflow.dynamics.clock.trajectory import STATUSES, Outcome, Trajectory
 from shallowflow.errors import InvalidInputError
 from tests.dynamics.examples import EXAMPLE_NETWORKS, PATHS, example_path, example_trajectory
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import shallowflow as sf
-from shallowflow.dynamics.clock.paths import flatten
+from shallowflow.dynamics.clock.protocol import flatten
 from tests.rounding import assert_rounded
 
 DATA = sf.data.GENERATORS["sphere"](12, 4, seed=1)

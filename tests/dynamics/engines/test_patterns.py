@@ -7,8 +7,8 @@ import pytest
 
 import shallowflow as sf
 from shallowflow.dynamics.choice import ENGINES, chosen_engine
-from shallowflow.dynamics.clock.paths import flatten
 from shallowflow.dynamics.clock.problem import Task
+from shallowflow.dynamics.clock.protocol import flatten
 from shallowflow.dynamics.engines.cones import PatternDescent
 from shallowflow.dynamics.engines.stepping import DenseDescent
 from shallowflow.models.loss import Loss

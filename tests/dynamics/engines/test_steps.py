@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import shallowflow as sf
-from shallowflow.dynamics.clock.paths import flatten
+from shallowflow.dynamics.clock.protocol import flatten
 from shallowflow.models.loss import Loss
 
 LOSSES = [sf.SquareLoss(), sf.SquareLoss("sum"), sf.NormLoss()]

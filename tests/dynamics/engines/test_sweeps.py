@@ -13,8 +13,8 @@ import shallowflow as sf
 from shallowflow.arrays import Floats
 from shallowflow.data.generators import orthogonal, sphere
 from shallowflow.dynamics import descent
-from shallowflow.dynamics.clock.paths import flatten
 from shallowflow.dynamics.clock.problem import Task
+from shallowflow.dynamics.clock.protocol import flatten
 from shallowflow.errors import InvalidInputError
 from tests.rounding import assert_rounded
 

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.polynomial import Polynomial
 
+from shallowflow.dynamics.clock.paths import integration_matrix, lobatto_nodes
 from shallowflow.kernels.cones.collocation import (
     NEVER,
     NODES,
@@ -16,7 +17,6 @@ from shallowflow.kernels.cones.collocation import (
     value_at,
     weights_at,
 )
-from shallowflow.lobatto import integration_matrix, lobatto_nodes
 
 RULE = chebyshev_rule()
 GRID = RULE.grid

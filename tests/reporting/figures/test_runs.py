@@ -7,9 +7,9 @@ import pytest
 import shallowflow as sf
 from shallowflow.data import Dataset
 from shallowflow.data.generators import curve, orthonormal, sphere, three_points
-from shallowflow.dynamics.clock.outcome import Outcome
-from shallowflow.dynamics.clock.paths import Snapshots, flatten
-from shallowflow.dynamics.clock.trajectory import Trajectory
+from shallowflow.dynamics.clock.paths import Snapshots
+from shallowflow.dynamics.clock.protocol import flatten
+from shallowflow.dynamics.clock.trajectory import Outcome, Trajectory
 from shallowflow.estimators import Pieces
 from shallowflow.models import KnotNetwork, Network, ReLUNetwork, SquareLoss
 from shallowflow.reporting.figures.renderer import write_figure

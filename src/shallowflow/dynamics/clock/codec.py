@@ -30,9 +30,8 @@ from numpy.typing import NDArray
 from shallowflow.arrays import Floats, real, vector
 from shallowflow.data.dataset import Dataset
 from shallowflow.data.targets import Additive, PiecewiseAffine, PiecewiseConstant
-from shallowflow.dynamics.clock.outcome import Event, Outcome
-from shallowflow.dynamics.clock.paths import Column, Path, flatten, unflatten
-from shallowflow.dynamics.clock.trajectory import Setting, Trajectory
+from shallowflow.dynamics.clock.protocol import Column, Event, Path, flatten, unflatten
+from shallowflow.dynamics.clock.trajectory import Outcome, Setting, Trajectory
 from shallowflow.errors import FileFormatError, ShallowflowError
 from shallowflow.files import write_atomically
 from shallowflow.models.loss import LogisticLoss, NormLoss, SquareLoss
@@ -149,8 +148,8 @@ def format_of(path: FilePath) -> str | None:
 KINDS = {
     "snapshots": "shallowflow.dynamics.clock.paths:Snapshots",
     "polynomials": "shallowflow.dynamics.clock.paths:Polynomials",
-    "groups": "shallowflow.dynamics.clock.group_path:GroupPath",
-    "walls": "shallowflow.dynamics.clock.wall_path:WallPath",
+    "groups": "shallowflow.dynamics.clock.flow_paths:GroupPath",
+    "walls": "shallowflow.dynamics.clock.flow_paths:WallPath",
     "replayed": "shallowflow.dynamics.clock.paths:Replayed",
     "moves": "shallowflow.dynamics.anls:Moves",
     "saddles": "shallowflow.dynamics.saddle_to_saddle:Saddles",

@@ -11,11 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shallowflow.arrays import Floats, Ints
-from shallowflow.dynamics.clock.outcome import Event, Stop, end_of_steps, in_words
-from shallowflow.dynamics.clock.paths import N, Path, Rows, Snapshots, flatten, unflatten
+from shallowflow.dynamics.clock.paths import Snapshots
 from shallowflow.dynamics.clock.problem import Record
-from shallowflow.dynamics.clock.protocol import Engine, Piece
-from shallowflow.dynamics.clock.trajectory import Setting, Trajectory
+from shallowflow.dynamics.clock.protocol import Engine, Event, N, Path, Piece, Rows, Stop, flatten, unflatten
+from shallowflow.dynamics.clock.trajectory import Setting, Trajectory, end_of_steps, in_words
 
 Progress = Callable[[float], None]
 PROGRESS_SECONDS = 0.2

@@ -1,163 +1,55 @@
-"""Paths: networks as a function of time, kept as arrays.
-
-A path is a class whose fields are its columns: arrays with a shape in symbols. The recorder joins the rows
-that an engine hands down by these declarations, and files are checked by them. θ ∈ R^P is all parameters of a
-network in one vector, in the order of `PARAMETERS`.
+"""Paths that networks take, kept as arrays: at recorded times, by polynomials, or to be made again.
 
 `Snapshots` keeps θ at recorded times; `Polynomials` one polynomial per step of an integrator, as its values
 at the Chebyshev–Lobatto nodes of the step, so that it can be read at any time at the integrator's accuracy.
 `Replayed` keeps states of the flow on orthogonal data, and makes a step again to read inside it. Other
-kinds: `group_path`, and beside their engines `Moves` and `Saddles`.
+kinds: `flow_paths`, and beside their engines `Moves` and `Saddles`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, get_args, get_type_hints
+from typing import Annotated, ClassVar
 
 import numpy as np
 
-from shallowflow.arrays import Floats, FrozenArrays, Ints, positive, real
+from shallowflow.arrays import Floats, Ints, frozen, positive
+from shallowflow.dynamics.clock.protocol import Column, N_co, Path, unflatten, within
 from shallowflow.errors import FileFormatError, InvalidInputError
 from shallowflow.landscape.geometry.orthonormal import input_norms, unit_inputs
-from shallowflow.lobatto import lobatto_weights
-from shallowflow.models.networks import LogScaledNetwork, Network, ReLUNetwork
-from shallowflow.models.relu import BaseNetwork
-
-if TYPE_CHECKING:
-    from typing_extensions import TypeVar
-
-    N_co = TypeVar("N_co", bound=BaseNetwork, default=Network, covariant=True)
-    N = TypeVar("N", bound=BaseNetwork, default=Network)
-else:
-    from typing import TypeVar
-
-    N_co = TypeVar("N_co", covariant=True)
-    N = TypeVar("N")
-
-Rows = Mapping[str, Any]
-"""Columns (arrays) by name, as an engine hands them down for the steps of one piece."""
-LARGEST_TABLE = 2**30
-"""Bytes that `recorded` may take."""
+from shallowflow.models.networks import LogScaledNetwork, ReLUNetwork
 
 
-@dataclass(frozen=True)
-class Column:
-    """What an array of a path holds.
+def lobatto_nodes(count: int) -> Floats:
+    """Return the Chebyshev–Lobatto nodes (1 − cos(πk/(q−1)))/2 of [0, 1]."""
+    return 0.5 * (1.0 - np.cos(np.pi * np.arange(count) / (count - 1)))
 
-    shape: numbers and symbols such as "s+1" or "3C"; P, m, d are the network's numbers of parameters, neurons
-    and coordinates, other letters are set by the first array that has them. join: how the recorder makes one
-    array from those of all pieces: "rows" (one after the other), "knots" (each begins where the last ended),
-    "counts" (numbers per step, which become offsets), "fixed" (a constant of the run).
-    whole: integers, which lie in [0, below) if that is given; rising: never falls; finite: no inf or NaN.
+
+def lobatto_weights(share: float | Floats, count: int) -> Floats:
+    """Return the Lagrange weights at `share` ∈ [0, 1] by the barycentric formula: p = weights @ values.
+
+    share: a number, or an array (k,) for weights (k, q).
     """
-
-    shape: tuple[str | int, ...]
-    join: str = "rows"
-    whole: bool = False
-    below: str = ""
-    rising: bool = False
-    finite: bool = True
-
-
-def flatten(network: BaseNetwork, out: Floats | None = None) -> Floats:
-    """Return the parameters of a network as one vector (P,), written into `out` if that is given."""
-    return np.concatenate([np.ravel(values) for values in network.parameters.values()], out=out)
+    gaps = np.subtract.outer(share, lobatto_nodes(count))
+    # On a node, up to rounding, the value there is all that counts.
+    hits = np.abs(gaps) < 1e-15
+    gaps[hits.any(axis=-1)] = np.inf
+    gaps[hits] = 1.0
+    signs = (-1.0) ** np.arange(count)
+    signs[[0, -1]] *= 0.5
+    terms: Floats = signs / gaps
+    return np.asarray(terms / terms.sum(axis=-1, keepdims=True))
 
 
-def unflatten(template: N, theta: Floats) -> N:
-    """Return the network of `template`'s shape with parameters θ."""
-    parameters, start = {}, 0
-    for name, values in template.parameters.items():
-        parameters[name] = theta[start : start + values.size].reshape(values.shape)
-        start += values.size
-    return template.moved(parameters)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Path(FrozenArrays, Generic[N_co]):
-    """Networks of `template`'s shape over the times of s steps, (s + 1,)."""
-
-    kind: ClassVar[str]
-    alone: ClassVar[bool] = False
-    """Whether a piece can be read at times inside it, without the pieces before."""
-    compact: ClassVar[bool] = False
-    """Whether a step takes much less memory than a few networks."""
-
-    template: N_co
-    times: Annotated[Floats, Column(("s+1",), "knots", rising=True)]
-
-    def __call__(self, time: float) -> N_co:
-        """Return the network at a time in [times[0], times[-1]]; at a jump, the one after it."""
-        raise NotImplementedError
-
-    def resting(self, time: float) -> tuple[Ints, Ints] | None:
-        """Return neurons and data points, pair by pair, that rest on each other; None: not known."""
-        return None
-
-    def table(self, times: Floats) -> Floats:
-        """Return θ at these times (k,), (k, P)."""
-        return np.array([flatten(self(float(time))) for time in times])
-
-    def recorded(self) -> Floats:
-        """Return θ at `times`, (s + 1, P)."""
-        self._check_table()
-        return self.table(self.times)
-
-    def _check_table(self) -> None:
-        size = sum(values.size for values in self.template.parameters.values())
-        if 8 * size * len(self.times) > LARGEST_TABLE:
-            raise InvalidInputError(
-                f"trajectory: a table of {len(self.times)} networks of {size} numbers would take "
-                f"{8e-9 * size * len(self.times):.3g} GB; ask for the times you need, one by one"
-            )
-
-    def check(self) -> None:
-        """Refuse, in a file, what shapes and ranges do not show."""
-
-    @classmethod
-    @cache
-    def columns(cls) -> dict[str, Column]:
-        """Return the columns by name."""
-        hints = get_type_hints(cls, include_extras=True)
-        return {
-            field.name: column
-            for field in fields(cls)
-            for column in _extras(hints[field.name])
-            if isinstance(column, Column)
-        }
-
-    @classmethod
-    @cache
-    def optional(cls) -> frozenset[str]:
-        """Return the names of columns that may be None."""
-        return frozenset(f.name for f in fields(cls) if f.name in cls.columns() and f.default is None)
-
-    def _step_at(self, time: float) -> int:
-        """Return the number of the step that contains a time, the later one of two."""
-        return int(self._steps_at(np.array(time)))
-
-    def _steps_at(self, times: Floats) -> Ints:
-        """Return the same for many times."""
-        return np.clip(np.searchsorted(self.times, times, side="right") - 1, 0, len(self.times) - 2)
-
-
-def _extras(hint: Any) -> tuple[Any, ...]:
-    """Return what `Annotated` adds to a type, also to one that may be None."""
-    parts = (hint, *get_args(hint))
-    return tuple(extra for part in parts for extra in getattr(part, "__metadata__", ()))
-
-
-def within(time: float, times: Floats) -> float:
-    """Return a time checked to lie inside the recorded interval (up to rounding)."""
-    time = real(time, "t")
-    first, last = float(times[0]), float(times[-1])
-    slack = 1e-12 * max(abs(first), abs(last))
-    if not first - slack <= time <= last + slack:
-        raise InvalidInputError(f"t: must lie in [{first:g}, {last:g}], got {time:g}")
-    return min(max(time, first), last)
+@cache
+def integration_matrix(count: int) -> Floats:
+    """Return Q (q, q): Σ_j Q_ij f_j is the integral from 0 to node i of the polynomial through f."""
+    chebyshev = np.polynomial.chebyshev
+    shares = 2.0 * lobatto_nodes(count) - 1.0
+    integrals = [chebyshev.chebval(shares, chebyshev.chebint(e, lbnd=-1.0)) / 2.0 for e in np.eye(count)]
+    solved = np.linalg.solve(chebyshev.chebvander(shares, count - 1).T, np.array(integrals))
+    return frozen(solved.T.astype(np.float64))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

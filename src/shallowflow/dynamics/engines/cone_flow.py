@@ -13,11 +13,10 @@ import numpy as np
 
 from shallowflow.arrays import Floats, Ints
 from shallowflow.data.dataset import Dataset
-from shallowflow.dynamics.clock.group_path import GroupPath, Indices
-from shallowflow.dynamics.clock.outcome import Event, Stop
-from shallowflow.dynamics.clock.paths import Path, Rows
+from shallowflow.dynamics.clock.flow_paths import GroupPath, Indices
+from shallowflow.dynamics.clock.paths import lobatto_nodes
 from shallowflow.dynamics.clock.problem import Task
-from shallowflow.dynamics.clock.protocol import Piece, Statistics
+from shallowflow.dynamics.clock.protocol import Event, Path, Piece, Rows, Statistics, Stop
 from shallowflow.kernels.cones import flow_groups as groupwise
 from shallowflow.kernels.cones import flow_state, geometry
 from shallowflow.kernels.cones import flow_trace as keys
@@ -25,7 +24,6 @@ from shallowflow.kernels.cones import flow_walls as release
 from shallowflow.kernels.cones.flow_step import ConeStepper
 from shallowflow.kernels.cones.flow_walls import uniform
 from shallowflow.kernels.cones.groups import MAX_SPREAD
-from shallowflow.lobatto import lobatto_nodes
 from shallowflow.models.loss import LogisticLoss, SquareLoss
 from shallowflow.models.networks import ReLUNetwork
 

@@ -31,13 +31,11 @@ from scipy.integrate import DOP853
 from scipy.optimize import brentq
 
 from shallowflow.arrays import Bools, Floats
-from shallowflow.dynamics.clock.outcome import Event, Stop
-from shallowflow.dynamics.clock.paths import Path, Polynomials, Rows, flatten, unflatten
+from shallowflow.dynamics.clock.paths import Polynomials, lobatto_nodes
 from shallowflow.dynamics.clock.problem import Task
-from shallowflow.dynamics.clock.protocol import Piece, Statistics
+from shallowflow.dynamics.clock.protocol import Event, Path, Piece, Rows, Statistics, Stop, flatten, unflatten
 from shallowflow.dynamics.engines.smooth_flow import layer_rates
 from shallowflow.landscape.geometry.subgradient import minimal_gates, unbounded_gate
-from shallowflow.lobatto import lobatto_nodes
 from shallowflow.models.loss import Loss
 from shallowflow.models.networks import KnotNetwork, ReLUNetwork
 

@@ -17,9 +17,8 @@ import numpy as np
 
 from shallowflow.arrays import Floats
 from shallowflow.data.targets import PiecewiseConstant
-from shallowflow.dynamics.clock.outcome import Event, Stop
-from shallowflow.dynamics.clock.paths import Path, Polynomials, Rows, unflatten
-from shallowflow.dynamics.clock.protocol import Piece, Statistics
+from shallowflow.dynamics.clock.paths import Polynomials, lobatto_nodes, lobatto_weights
+from shallowflow.dynamics.clock.protocol import Event, Path, Piece, Rows, Statistics, Stop, unflatten
 from shallowflow.dynamics.engines.heaviside_motion import (
     ClosedForm,
     Integration,
@@ -28,7 +27,6 @@ from shallowflow.dynamics.engines.heaviside_motion import (
     standing,
 )
 from shallowflow.landscape.two_timescale.population import step_loss
-from shallowflow.lobatto import lobatto_nodes, lobatto_weights
 from shallowflow.models.networks import StepNetwork
 
 NODES = 8

@@ -21,8 +21,8 @@ import numpy as np
 
 from shallowflow.arrays import Bools, Floats, Ints
 from shallowflow.data.targets import PiecewiseConstant
+from shallowflow.dynamics.clock.paths import lobatto_nodes
 from shallowflow.landscape.two_timescale.step_classes import EdgePair, JumpPair
-from shallowflow.lobatto import lobatto_nodes
 
 
 @dataclass(frozen=True, eq=False)

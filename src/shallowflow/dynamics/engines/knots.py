@@ -13,10 +13,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from shallowflow.arrays import Floats, Ints
-from shallowflow.dynamics.clock.outcome import Event, Stop
-from shallowflow.dynamics.clock.paths import Path, Polynomials, Rows
+from shallowflow.dynamics.clock.paths import Polynomials
 from shallowflow.dynamics.clock.problem import Task
-from shallowflow.dynamics.clock.protocol import Piece, Statistics, Ticking
+from shallowflow.dynamics.clock.protocol import Event, Path, Piece, Rows, Statistics, Stop, Ticking
 from shallowflow.landscape.geometry.blocks import sort_data
 from shallowflow.models.networks import KnotNetwork
 

@@ -16,13 +16,11 @@ import numpy as np
 
 from shallowflow.arrays import Floats
 from shallowflow.dynamics.alternating import dense_outer, distinct_points, minimum_norm_outer
-from shallowflow.dynamics.clock.outcome import Event, Stop
-from shallowflow.dynamics.clock.paths import Path, Polynomials, Rows, flatten, unflatten
+from shallowflow.dynamics.clock.paths import Polynomials, lobatto_nodes
 from shallowflow.dynamics.clock.problem import Task
-from shallowflow.dynamics.clock.protocol import Piece, Statistics
+from shallowflow.dynamics.clock.protocol import Event, Path, Piece, Rows, Statistics, Stop, flatten, unflatten
 from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.dynamics.engines.dense_flow import DenseFlow, Trained
-from shallowflow.lobatto import lobatto_nodes
 from shallowflow.models.networks import AdditiveStepNetwork, KnotNetwork, StepNetwork
 from shallowflow.models.relu import OUTER_LAYER
 

@@ -12,10 +12,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from shallowflow.arrays import Floats
-from shallowflow.dynamics.clock.outcome import Event, Stop
-from shallowflow.dynamics.clock.paths import Path, Replayed, Rows, Scaled, log_sizes, relative
+from shallowflow.dynamics.clock.paths import Replayed, Scaled, log_sizes, relative
 from shallowflow.dynamics.clock.problem import Task
-from shallowflow.dynamics.clock.protocol import Piece, Statistics, Ticking
+from shallowflow.dynamics.clock.protocol import Event, Path, Piece, Rows, Statistics, Stop, Ticking
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.geometry.orthonormal import (
     check_orthogonal,

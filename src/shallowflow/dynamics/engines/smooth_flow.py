@@ -10,11 +10,9 @@ import numpy as np
 from scipy.integrate import DOP853, LSODA
 
 from shallowflow.arrays import Floats
-from shallowflow.dynamics.clock.outcome import Stop
-from shallowflow.dynamics.clock.paths import N, Path, Polynomials, Rows, flatten, unflatten
+from shallowflow.dynamics.clock.paths import Polynomials, lobatto_nodes
 from shallowflow.dynamics.clock.problem import Task
-from shallowflow.dynamics.clock.protocol import Piece, Statistics
-from shallowflow.lobatto import lobatto_nodes
+from shallowflow.dynamics.clock.protocol import N, Path, Piece, Rows, Statistics, Stop, flatten, unflatten
 from shallowflow.models.relu import OUTER_LAYER, BaseNetwork
 
 NODES = 8

@@ -11,9 +11,8 @@ from typing import Generic
 
 import numpy as np
 
-from shallowflow.dynamics.clock.paths import N
 from shallowflow.dynamics.clock.problem import SampledTask, Task
-from shallowflow.dynamics.clock.protocol import Ticking
+from shallowflow.dynamics.clock.protocol import N, Ticking
 from shallowflow.models.loss import SquareLoss
 from shallowflow.models.networks import LogScaledNetwork, Network
 from shallowflow.models.relu import OUTER_LAYER, BaseNetwork, Parameters

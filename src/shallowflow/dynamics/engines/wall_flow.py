@@ -12,11 +12,9 @@ import numpy as np
 
 from shallowflow.arrays import Floats, Ints
 from shallowflow.data.dataset import Dataset
-from shallowflow.dynamics.clock.outcome import Event, Stop
-from shallowflow.dynamics.clock.paths import Path, Rows, flatten
+from shallowflow.dynamics.clock.flow_paths import WallPath, moved_in_span
 from shallowflow.dynamics.clock.problem import Task
-from shallowflow.dynamics.clock.protocol import Piece, Statistics
-from shallowflow.dynamics.clock.wall_path import WallPath, moved_in_span
+from shallowflow.dynamics.clock.protocol import Event, Path, Piece, Rows, Statistics, Stop, flatten
 from shallowflow.kernels.walls import arrangement
 from shallowflow.kernels.walls.desk import Log, Neurons
 from shallowflow.kernels.walls.replay import pack, replay

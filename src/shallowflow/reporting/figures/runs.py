@@ -16,7 +16,7 @@ from matplotlib.figure import Figure as Canvas
 
 from shallowflow.arrays import Floats
 from shallowflow.data.dataset import Dataset, checked_dataset
-from shallowflow.dynamics.clock.paths import flatten
+from shallowflow.dynamics.clock.protocol import flatten
 from shallowflow.dynamics.clock.trajectory import Trajectory, checked_trajectory
 from shallowflow.experiments.figure import Animation, Figure, Panel, Series
 from shallowflow.experiments.network_panels import (

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shallowflow.lobatto import integration_matrix, lobatto_nodes, lobatto_weights
+from shallowflow.dynamics.clock.paths import integration_matrix, lobatto_nodes, lobatto_weights
 
 
 @settings(deadline=None, derandomize=True, max_examples=80)
