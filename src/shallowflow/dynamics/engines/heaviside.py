@@ -1,6 +1,6 @@
 """The two-timescale limit with η = 0, from event to event, with and without two neurons per piece.
 
-A jump between two free neurons that touch no other jump moves by the closed form of `jump_pair`; so does
+A jump between two free neurons that touch no other jump moves by the closed form of `JumpPair`; so does
 one between the edge of [0, 1] and such a neuron. What is left (several jumps in one interval, a neuron
 between two jumps, a held neuron beside an interval with a jump) is integrated at nearly full precision, and
 events in it are located to rounding. Events: a neuron reaches a jump and stays (`hit`) or goes on (`pass`),

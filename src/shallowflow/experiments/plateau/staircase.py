@@ -32,8 +32,7 @@ from shallowflow.experiments.plateau.training import (
 )
 from shallowflow.landscape.plateau.causes import frozen_losses
 from shallowflow.landscape.plateau.levels import plateau_level
-from shallowflow.landscape.plateau.moves import best_loss, candidates, moved
-from shallowflow.landscape.plateau.theorem_4_2 import losses_of_candidates
+from shallowflow.landscape.plateau.moves import best_loss, candidates, losses_of_candidates, moved
 from shallowflow.models import SquareLoss
 
 REGIMES = ((0.0, 3e4), (3e4, 3e6), (3e6, 1e8))

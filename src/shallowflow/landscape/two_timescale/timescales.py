@@ -30,16 +30,16 @@ from shallowflow.arrays import Floats, FrozenArrays, Ints, non_negative, positiv
 from shallowflow.data.dataset import Dataset, checked_dataset
 from shallowflow.data.targets import Additive, PiecewiseAffine, PiecewiseConstant
 from shallowflow.errors import InvalidInputError
-from shallowflow.landscape.two_timescale.jump_pair import times_by_neighbours
 from shallowflow.landscape.two_timescale.population import (
     Target,
     check_resolved,
+    knot_nodes,
+    parts_of,
     population_loss,
     separation,
 )
 from shallowflow.landscape.two_timescale.proof_steps import fast_time
-from shallowflow.landscape.two_timescale.step_classes import checked_target, step_class
-from shallowflow.landscape.two_timescale.targets import knot_nodes, parts_of
+from shallowflow.landscape.two_timescale.step_classes import checked_target, step_class, times_by_neighbours
 from shallowflow.models.networks import AdditiveStepNetwork, KnotNetwork, Network, ReLUNetwork, StepNetwork
 
 SHARE = 0.01
