@@ -184,8 +184,8 @@ def covered(size: int, turn: float, noise: float, kind: str, sets: int) -> tuple
         if model.n_knots_ == 0:
             continue
         low, high = model.knot_intervals()[0]
-        inner = model_of(model._points, (model.pieces_.knots - x[0]) / (0.5 * np.ptp(x)), model.noise_.rho)
-        error = np.sqrt(max(inner.covariance()[0][-1, -1], 0)) * 0.5 * np.ptp(x)
+        inner = model_of(model._points, (model.pieces_.knots - x[0]) / (0.5 * np.ptp(x)))
+        error = np.sqrt(max(inner.covariance[-1, -1], 0)) * 0.5 * np.ptp(x)
         reach = student.ppf(0.975, size - 4) * error
         slope = model.slope_intervals()[0]
         band = model.predict_interval(np.array([0.7]))[0]

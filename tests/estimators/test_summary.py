@@ -8,10 +8,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.signal import lfilter
 from scipy.stats import t as student
 
+from shallowflow.arrays import Floats
 from shallowflow.errors import InvalidInputError
 from shallowflow.estimators import ANLSRegressor, StepRegressor
+from shallowflow.estimators.noise import RHOS
 
 X = np.linspace(0, 10, 120)
 Y = np.interp(X, [0, 4, 10], [1.0, 5.0, 2.0]) + 0.2 * np.random.default_rng(0).standard_normal(120)
@@ -22,25 +25,57 @@ def model() -> ANLSRegressor:
     return ANLSRegressor(1).fit(X, Y)
 
 
-@pytest.mark.parametrize(("turn", "size"), [(2.0, 60), (0.7, 100)])
-def test_sets_of_knots_cover_clear_and_weak_kinks(turn: float, size: int) -> None:
+@pytest.mark.parametrize(("turn", "size", "rho"), [(2.0, 60, 0.0), (0.7, 100, 0.0), (2.0, 50, 0.5)])
+def test_sets_of_knots_cover_clear_and_weak_kinks(turn: float, size: int, rho: float) -> None:
     """40 data sets: fewer than 34 covered has probability 0.3 % at 95 %."""
     held = []
     for seed in range(40):
         rng = np.random.default_rng([3, seed])
         x = np.sort(rng.uniform(0, 1, size))
-        y = x - turn * np.maximum(x - 0.4, 0) + 0.2 * rng.standard_normal(size)
+        e = rng.standard_normal(size)
+        e[1:] *= np.sqrt(1 - rho**2)
+        y = x - turn * np.maximum(x - 0.4, 0) + 0.2 * lfilter([1.0], [1.0, -rho], e)
         low, high = ANLSRegressor(1, certify=False).fit(x, y).knot_intervals()[0]
         held.append(low <= 0.4 <= high)
     assert sum(held) >= 34
 
 
-def test_without_knots_intervals_are_those_of_a_line() -> None:
-    y = X + np.random.default_rng(2).standard_normal(120)
+def averaged(design: Floats, y: Floats) -> tuple[Floats, Floats]:
+    """The covariance of least squares averaged over ρ, and the weights of ρ: whole matrices R = ρ^|i−j|."""
+    size, number = design.shape
+    order, inverse = np.arange(size), np.linalg.inv(design.T @ design)
+    rest = y - design @ (inverse @ (design.T @ y))
+    logs, parts = [], []
+    for rho in RHOS:
+        R = rho ** np.abs(order[:, None] - order)
+        precision = np.linalg.inv(R)
+        inner = design.T @ precision @ design
+        best = np.linalg.solve(inner, design.T @ precision @ y)
+        squares = (y - design @ best) @ precision @ (y - design @ best)
+        volumes = np.linalg.slogdet(R)[1] + np.linalg.slogdet(inner)[1]
+        logs.append(-0.5 * (volumes + (size - number) * np.log(squares)))
+        left = np.trace(R - design @ inverse @ design.T @ R)
+        parts.append(rest @ rest / left * inverse @ design.T @ R @ design @ inverse)
+    weights = np.exp(np.array(logs) - max(logs)) * np.append(
+        0.5, np.full(len(RHOS) - 1, 0.5 / (len(RHOS) - 1))
+    )
+    weights /= weights.sum()
+    weights[weights < 0.005] = 0
+    weights /= weights.sum()
+    return np.tensordot(weights, np.array(parts), 1), weights
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.5])
+def test_without_knots_intervals_are_those_of_a_line(rho: float) -> None:
+    e = np.random.default_rng(2).standard_normal(120)
+    for i in range(1, 120):
+        e[i] = rho * e[i - 1] + np.sqrt(1 - rho**2) * e[i]
+    y = X + e
     line = ANLSRegressor(0).fit(X, y)
     design = np.stack([np.ones_like(X), X], axis=1)
     rest = y - design @ np.linalg.lstsq(design, y)[0]
-    covariance = rest @ rest / 118 * np.linalg.inv(design.T @ design)
+    covariance, weights = averaged(design, y)
+    assert RHOS @ weights == pytest.approx(rho, abs=0.15)
     reach = student.ppf(0.95, 118) * np.sqrt(covariance[1, 1])
     low, high = line.slope_intervals(0.9)[0]
     np.testing.assert_allclose([low, high], line.slopes_[0] + np.array([-reach, reach]), rtol=1e-6)
@@ -51,6 +86,33 @@ def test_without_knots_intervals_are_those_of_a_line() -> None:
     wide = line.predict_interval([3.0], 0.9, kind="observation")[0]
     new = student.ppf(0.95, 118) * np.sqrt(place @ covariance @ place + rest @ rest / 118)
     np.testing.assert_allclose(wide, line.predict([3.0]) + np.array([-new, new]), rtol=1e-6)
+
+
+def test_merged_points_and_many_rows_have_the_same_intervals() -> None:
+    """4,000 correlated rows are judged by 1,000 means: intervals are right, not √4 too narrow."""
+    rng = np.random.default_rng(5)
+    x, covered, widths = np.linspace(0, 1, 4000), 0, []
+    for _ in range(20):
+        e = lfilter([1.0], [1.0, -0.8], 0.6 * rng.standard_normal(4200))[200:]
+        fitted = ANLSRegressor(0, loss="squared").fit(x, e)
+        low, high = fitted.slope_intervals()[0]
+        covered += low <= 0 <= high
+        widths.append(high - low)
+    # The variance of a mean of AR(0.8) noise is 9 times that of white noise; a slope's is 12 times a mean's.
+    expected = 2 * student.ppf(0.975, 1000) * np.sqrt(9 * 12 / 4000)
+    assert np.median(widths) == pytest.approx(expected, rel=0.15)
+    assert covered >= 16  # at 95 %: fewer has probability 0.3 %
+
+
+@pytest.mark.parametrize("rho", [0.5, 0.8])
+def test_correlated_noise_is_not_taken_for_a_break(rho: float) -> None:
+    """60 series of 50 points: at 5 % more than 8 has probability 0.4 % (a white null: 46, 81 %)."""
+    found = 0
+    for seed in range(60):
+        rng = np.random.default_rng([11, seed])
+        e = lfilter([1.0], [1.0, -rho], np.sqrt(1 - rho**2) * rng.standard_normal(250))[200:]
+        found += ANLSRegressor(0, loss="squared").fit(np.arange(50.0), e).break_test() <= 0.05
+    assert found <= 8
 
 
 def test_a_break_is_found_where_there_is_one_and_not_in_noise() -> None:

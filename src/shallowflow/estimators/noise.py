@@ -2,6 +2,8 @@
 
 **Correlation.** ρ, the lag-1 autocorrelation of residuals in the order of x, times √w, plus (2K + 2)/m for
 what fitting K knots to m points takes away. Where ρ > 2/√m, n points count as n/τ, τ = (1 + ρ)/(1 − ρ).
+Intervals and tests reckon with every ρ by its restricted likelihood (Patterson and Thompson 1971), which does
+not take the residuals of a fit for noise.
 
 **Size.** σ̂ = 1.4826 · median |e_i|: e_i the distance of a point from the line through its neighbours, or of
 a row from the mean of the rows with the same x, each over what unit noise would make of it. It needs no fit.
@@ -26,6 +28,8 @@ FEWEST = 10
 """Points below which no correlation is looked for."""
 LAGS, DOUBT = 10, 0.01
 """Of the test whether what is left after ρ is white."""
+RHOS = np.append(0.0, np.arange(0.04, LARGEST_RHO, 0.08))
+"""The correlations that intervals and tests reckon with."""
 MAD = 1.4826
 LEAST_NOISE = 1e-12
 """Of targets in [−1, 1]: what is smaller is rounding."""
@@ -77,6 +81,44 @@ def explained_by(rest: Floats, rho: float) -> bool:
     shares = np.array([left[lag:] @ left[:-lag] for lag in lags]) / power
     statistic = size * (size + 2) * np.sum(shares**2 / (size - lags))
     return bool(chi2.sf(statistic, LAGS - 1) > DOUBT)
+
+
+def whitened(columns: Floats, rho: float) -> Floats:
+    """Return columns (m,) or (m, p) times L⁻¹, LLᵀ = R, R_ij = ρ^|i−j|: (c_i − ρ c_{i−1})/√(1 − ρ²)."""
+    found = columns.copy()
+    found[1:] -= rho * columns[:-1]
+    found[1:] /= np.sqrt(1 - rho * rho)
+    return found
+
+
+def restricted(J: Floats, Z: Floats, y: Floats, further: float, scatter: float) -> Floats:
+    """Return the restricted log-likelihood of `RHOS` with columns J (m, p) and one of Z (m, c): (r, c).
+
+    −½ log|R| − ½ log|XᵀR⁻¹X| − ½ (m + further − q) log(rᵀR⁻¹r + scatter), X the q columns, r what generalised
+    least squares leaves of y (m,). Without columns Z: (r, 1). `further` rows, beyond one for each point, have
+    the sum of squares `scatter` among their equals. Fewer than 10 points: ρ = 0 alone.
+    """
+    size, found = len(y), np.full((len(RHOS), max(Z.shape[1], 1)), -np.inf)
+    left = size - J.shape[1] - min(Z.shape[1], 1)
+    if size < FEWEST or left <= 0:
+        found[0] = 0.0
+        return found
+    for i, rho in enumerate(RHOS):
+        Q, R = np.linalg.qr(whitened(J, rho))
+        v = whitened(y, rho)
+        v = v - Q @ (Q.T @ v)
+        squares, volume = np.array([float(v @ v)]), np.zeros(1)
+        if Z.shape[1]:
+            z = whitened(Z, rho)
+            z -= Q @ (Q.T @ z)
+            volume = np.sum(z * z, axis=0)
+            squares = squares - (v @ z) ** 2 / volume
+            volume = np.log(volume)
+        known = np.abs(np.diag(R))
+        volume = volume + 2 * np.log(known[known > 0]).sum()
+        squares = np.maximum(squares + scatter, 1e-300)
+        found[i] = -0.5 * ((size - 1) * np.log1p(-rho * rho) + volume + (left + further) * np.log(squares))
+    return found
 
 
 def distances(rows: Rows, precision: bool) -> Floats:

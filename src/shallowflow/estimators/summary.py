@@ -134,7 +134,7 @@ class Summarising:
                     "p": p,
                 }
             )
-        variance = model.covariance()[1] * units.unit
+        variance = model.row_variance * units.scale**2
         lines = [*self.notes_, *self._said()]
         title = self._title()
         return Summary(
@@ -193,7 +193,7 @@ class Summarising:
         check_is_fitted(self)
         points = self._points
         knots = (self.pieces_.knots - points.low) / points.half
-        return model_of(points, knots, self.noise_.rho)
+        return model_of(points, knots)
 
     def _generator(self) -> np.random.Generator:
         seed = self.random_state
