@@ -163,7 +163,7 @@ OFF = PhaseState(0.1, 1e9, 1.5, 1.0, 0.5, -0.5, 1.0, 0.5)
 
 
 def test_phase_claims() -> None:
-    good = phases.Course(1e-6, 3, (STATE,) * 4, 0.5, 0.999, 1.0)
+    good = phases.Course(1e-6, 3, (STATE,) * 4, 0.5, 1.3, 1.0)
     assert answers(phases.phase_claims([good] * 48, 0.25)) == [True] * 10
     bad = phases.Course(1e-6, 3, (OFF,) * 4, 0.1, 0.5, 2.0)
     assert answers(phases.phase_claims([bad] * 48, 0.25)) == [True, *[False] * 9]
@@ -173,8 +173,8 @@ def test_phase_claims() -> None:
 
 
 def test_theorem_4_claims() -> None:
-    assert answers(phases.theorem_4_claims([(True, 1.0), (False, 1.0)] * 20)) == [True, True]
-    assert answers(phases.theorem_4_claims([(True, 0.0), (False, 0.0)] * 20)) == [False, False]
+    assert answers(phases.theorem_4_claims([(True, 1.0), (False, 1.0)] * 36)) == [True, True]
+    assert answers(phases.theorem_4_claims([(True, 0.0), (False, 0.0)] * 36)) == [False, False]
     assert answers(phases.theorem_4_claims([(True, 1.0)])) == [None, None]
 
 

@@ -104,9 +104,9 @@ def widths_of(
 ) -> Widths:
     """Ratios 1 + m^power from small starts, 1 + he·ln m from He's."""
     widths = np.array([32.0, 128.0, 512.0, 2048.0])
-    starts = np.array([-1.0, 0.0, 1.0])
+    starts = np.array([-1.0, 0.0, 1.0, -0.5, 0.0, 0.5])
     small = 1.0 + widths[:, None] ** (power + noise * starts)
-    big = 3.0 + he * np.log(widths)[:, None] * (1.0 + 5 * noise * starts)
+    big = 3.0 + he * np.log(widths)[:, None] * (1.0 + 12 * noise * starts)
     return Widths(widths, (2,), small[None], small, big, losses, 1e-10)
 
 

@@ -69,10 +69,10 @@ def rates(first: float = -1.0, last: float = -0.5, window: float = -1.0, shift: 
     ("found", "expected"),
     [
         (rates(), [True] * 4),
-        (rates(first=-0.9), [False, True, True, True]),
-        (rates(last=-0.6), [True, False, True, True]),
+        (rates(first=-0.7), [False, True, True, True]),
+        (rates(last=-0.8), [True, False, True, True]),
         (rates(window=-0.5), [True, True, False, True]),
-        (rates(shift=0.1), [True, True, True, False]),
+        (rates(shift=0.3), [True, True, True, False]),
     ],
 )
 def test_rates(found: Rates, expected: list[bool | None]) -> None:

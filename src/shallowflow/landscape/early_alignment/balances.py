@@ -117,8 +117,8 @@ def nature(
 
     tolerance: relative. A gradient this small beside U times the size of the largest neuron vanishes, U =
     Σ_k |∂₁ℓ(0, y_k)| ‖x_k‖; a rate of descent counts above this share of U; a neuron this close to a data
-    hyperplane (in angle) lies on it. A neuron is zero below tolerance² of the largest: a neuron that just
-    started small is none.
+    hyperplane (in angle) lies on it. A neuron is zero below the rounding of the largest, 2.2·10⁻¹⁶ of it:
+    one that started small and stayed is none.
 
     Examples
     --------
@@ -134,7 +134,7 @@ def nature(
     unit = pull(dataset, loss, network.slope).scale
     sizes = np.hypot(np.linalg.norm(network.inner, axis=1), np.abs(network.outer))
     largest = float(sizes.max())
-    vanishing = tolerance**2 * largest
+    vanishing = float(np.finfo(float).eps) * largest
     inner = np.where(sizes[:, None] <= vanishing, 0.0, network.inner)
     outer = np.where(np.abs(network.outer) <= vanishing, 0.0, network.outer)
     zeros = int(np.sum(sizes <= vanishing))

@@ -9,7 +9,8 @@ In phase 3 all of 𝓘 is active on all points and acts as β = Σ_𝓘 a_i w_i.
 
     dβ/dt = M (1/n) Xᵀ(y − Xβ),   M = Σ_𝓘 (a_i² I + w_i w_iᵀ),
 
-so that L − L(β*) falls like exp(−2ρt), ρ the least eigenvalue of M XᵀX/n: the local PL rate of Lemma 21.
+so that L − L(β*) falls like exp(−2ρt) in the end, ρ the least eigenvalue of M XᵀX/n. Lemma 21's constant, for
+all of phase 3, takes a part of M only: Σ_𝓘 a_i² ≥ ‖β*‖ up to what is small.
 """
 
 from __future__ import annotations
@@ -83,6 +84,21 @@ def phase_state(network: ReLUNetwork, start: ReLUNetwork, dataset: Dataset) -> P
         size=network.scale * float(outer @ outer),
         distance=float(np.linalg.norm(line - network.scale * total) / np.linalg.norm(line)),
     )
+
+
+def pl_constant(dataset: Dataset) -> float:
+    """Return σ_min(H)‖β*‖, H = XᵀX/n: in phase 3 ‖∇L‖² is at least this times L − L(β*), for small λ.
+
+    So L − L(β*) falls at this rate at least, [early_alignment] Lemma 21 (L: ½·mean).
+
+    Examples
+    --------
+    >>> pl_constant(Dataset([[1.0, 0.0], [0.0, 1.0]], [3.0, 4.0]))
+    2.5
+    """
+    sizes = np.linalg.svd(dataset.inputs, compute_uv=False)
+    least = float(sizes[-1]) ** 2 / dataset.size if dataset.size >= dataset.dimension else 0.0
+    return least * float(np.linalg.norm(least_squares(dataset).coefficients))
 
 
 def local_rate(network: ReLUNetwork, dataset: Dataset) -> float:
