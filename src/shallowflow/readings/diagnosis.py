@@ -186,8 +186,7 @@ def diagnose(
             feature.level, awake.level, every.level, cone, every.interpolates, awake.interpolates
         )
         parts = anatomy(value, feature, awake, every)
-        ahead = forecast(network, neurons, dataset, given, stride)
-        ahead = replace(ahead, rates=factor * ahead.rates)
+        ahead = forecast(network, neurons, dataset, given, stride, speed=factor)
     leaves = None
     if isinstance(network, ReLUNetwork) and found.dormant.any() and value > FITTED * baseline:
         leaves = next_exit(network, dataset, fall=EXIT, loss=given, resting=resting, most=effort)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from shallowflow.readings.forecast import TRUSTED
+
 if TYPE_CHECKING:
     from shallowflow.readings.diagnosis import Diagnosis
 
@@ -92,23 +94,19 @@ def _anatomy(found: Diagnosis) -> list[str]:
 def _forecast(found: Diagnosis) -> list[str]:
     if found.forecast is None or found.fitted or _bounces(found):
         return []
-    reach = found.forecast.reach
-    leaves = found.exit
-    if leaves is not None and leaves.time < found.forecast.time_of(leaves.fall):
+    ahead, leaves = found.forecast, found.exit
+    if leaves is not None and leaves.time < ahead.time_of(leaves.fall):
         return []
-    if math.isfinite(reach):
-        small = found.forecast.time_of(0.01)
-        return [
-            f"Forecast (kernel frozen): 1 % less after {_time(found, small)}, 20 % less after "
-            f"{_time(found, reach)}; beyond that unknown."
-        ]
-    one = found.forecast.time_of(0.01)
-    if math.isfinite(one):
-        return [
-            f"Forecast (kernel frozen): 1 % less after {_time(found, one)}; "
-            "as it stands it never falls by 20 %."
-        ]
-    return ["Forecast (kernel frozen): as it stands the loss does not fall by 1 %."]
+    one, last = ahead.time_of(0.01), ahead.time_of(TRUSTED)
+    if not math.isfinite(one):
+        return ["Forecast (tangent kernel): as it stands the loss does not fall by 1 %."]
+    said = f"Forecast (tangent kernel): 1 % less after {_time(found, one)}"
+    if math.isfinite(last):
+        return [f"{said}, 20 % less after {_time(found, last)}; beyond that unknown."]
+    if ahead.complete:
+        return [f"{said}; as it stands it never falls by 20 %."]
+    share = 1.0 - ahead(ahead.reach) / found.loss
+    return [f"{said}, {_percent(share)} less after {_time(found, ahead.reach)}; beyond that unknown."]
 
 
 def _time(found: Diagnosis, time: float) -> str:

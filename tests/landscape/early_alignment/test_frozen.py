@@ -120,3 +120,18 @@ def test_a_later_plateau_ends_when_the_flow_says() -> None:
     found = next_exit(network, data, fall=0.05, resting=resting)
     assert not found.frozen
     assert 80.0 + found.time == pytest.approx(true, abs=2.0)
+
+
+def test_a_point_without_a_force_holds_no_neuron() -> None:
+    # The wall of x₂ = (1, 1), which the network fits already, is met on the way to x₁ from the inactive side.
+    data = sf.Dataset([[0.0, 1.0], [1.0, 1.0]], [1.0, 0.0])
+    network = sf.ReLUNetwork([[-1.0, 0.2]], [1.2])
+    forces = np.array([0.4, 0.0])
+    flow = FrozenFlow(network, data, forces)
+    flow.advance(5.0)
+    # Nothing but x₁ pulls: w₁ stays, (w₂, a) grow by cosh and sinh of 0.4·5.
+    moved = flow.moved()
+    assert isinstance(moved, sf.ReLUNetwork)
+    cosh, sinh = np.cosh(2.0), np.sinh(2.0)
+    np.testing.assert_allclose(moved.inner[0], [-1.0, 0.2 * cosh + 1.2 * sinh], rtol=1e-12)
+    np.testing.assert_allclose(moved.outer, [1.2 * cosh + 0.2 * sinh], rtol=1e-12)

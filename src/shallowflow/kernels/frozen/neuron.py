@@ -15,7 +15,7 @@ p + sΔ, s = sign a, the outer weight is s√(a² + Δ(2sp + Δ)), and the time 
 system is linear in (w, a): each neuron carries a log-scale, and its size never leaves the range of floating
 point numbers.
 
-At a wall k: if a g_k > 0 the neuron crosses. Else it may be held there: of all walls that hold it, those
+At a wall k: if a g_k ≥ 0 the neuron crosses. Else it may be held there: of all walls that hold it, those
 whose gate is inside (γ, 1) keep it, the others let it go to their side. Gates are constant between walls:
 nothing else to watch.
 """
@@ -340,7 +340,8 @@ def _meet(neurons: Neurons, forces: Forces, j: int, wall: int, z: Floats, side: 
     """Cross the wall, or hold the neuron there; where a changes sign, let go what would push it away."""
     if wall >= 0:
         z[wall] = 0.0
-        crosses = side * forces.strengths[wall] > 0.0
+        # A point without a force holds no neuron.
+        crosses = side * forces.strengths[wall] >= 0.0
         neurons.signs[j, wall] = -neurons.signs[j, wall] if crosses else 0
     if turned:
         for k in range(len(z)):

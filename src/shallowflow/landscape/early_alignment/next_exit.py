@@ -21,12 +21,12 @@ from shallowflow.models.networks import ReLUNetwork
 
 TURN = 0.15
 """The fastest dormant neuron grows by e to this power in one turn."""
-STEP = 0.3
+STEP = 0.1
 """Step × λ_max of the awake neurons' descent."""
 TURNS_PER_LOOK = 5
+"""λ_max is computed anew after this many turns."""
 SMALL = 400
 """n up to which λ_max is computed; the trace bounds it beyond."""
-"""λ_max is computed anew after this many turns."""
 
 
 def next_exit(
@@ -136,7 +136,7 @@ class _Relay:
             self.inner -= turned
 
     def _step(self, others: Floats) -> float:
-        """Return a step that is stable for the awake neurons: 0.3/λ_max of their Gauss–Newton matrix."""
+        """Return a step that is stable for the awake neurons: 0.1/λ_max of their Gauss–Newton matrix."""
         awake = ReLUNetwork(self.inner, self.outer, self.network.slope, self.network.scale)
         inputs, targets = self.dataset.inputs, self.dataset.targets
         root = np.sqrt(self.loss.curvatures(self._outputs() + others, targets))
