@@ -63,6 +63,7 @@ def test_fig1_claims() -> None:
     assert answers(examples.fig1_claims(far, assumed, [True, False]))[:3] == [False, False, False]
     several = sphere(3, 2, seed=5)
     assert examples.fig1_claims(assumed, several, [True])[3].holds is False
+    assert examples.fig1_claims(assumed, used, [True], np.array([1.0, 1.0, 2.0]))[4].holds is False
 
 
 def test_random_data_of_assumption_3_satisfy_it() -> None:

@@ -198,6 +198,10 @@ def test_fig10_claims() -> None:
     brief = replace(TAME, iterations=np.array([0.0, 100.0, 200.0, 1e4]))
     short = answers(fig10_claims([close] * 12, {"LS/GD": [brief] * 8, "LS/Adam": [brief] * 8}, SHORT))
     assert [short[i] for i in (2, 3, 6, 10)] == [None] * 4
+    few = fig10_claims(
+        [close, replace(STUCK, naive=1.0)], {"LS/GD": [GOOD, TAME], "LS/Adam": [GOOD, TAME]}, DONE
+    )
+    assert [claim.holds for claim in few if "share" in claim.measured] == [None] * 10
 
 
 def test_a_hybrid_run_is_read_off() -> None:

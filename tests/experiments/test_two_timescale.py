@@ -91,6 +91,8 @@ def test_claims_of_fig3_can_fail_and_be_open() -> None:
         True,
         False,
     ]
+    tends = [beside_limit.limit_claim("", gaps, "") for gaps in ([0.3, 0.03], [0.3, 0.2, 0.02])]
+    assert judged(*tends) == [True, False]
     similar = [(True, 0.2, 1.5), (False, 0.2, 1.5), (True, 2.0, 1.5), (True, 0.2, 3.0)]
     assert judged(*(beside_limit.similar_claim("", *one) for one in similar)) == [True, False, False, False]
     shares = [many_starts.share_claim("", *one) for one in ((36, 40), (8, 40), (22, 40))]
@@ -307,6 +309,8 @@ def test_fig8_can_fail_and_be_open() -> None:
     most, few, unknown = Interval.of_share(10, 10), Interval.of_share(0, 10), Interval.of_share(1, 2)
     cases = ({0.01: most, 1.0: few}, {0.01: few, 1.0: few}, {0.01: most, 1.0: unknown}, {0.1: most, 1.0: few})
     assert judged(*(over_epsilon.transition_claim("", one) for one in cases)) == [True, False, None, None]
+    ended = [over_epsilon.convergence_claim("", 0.5, longer) for longer in (0.4, 0.1)]
+    assert judged(*ended) == [True, False]
     remaining = [
         over_epsilon.remaining_claim("", [(15, 20), (12, 20)], (0, 20)),
         over_epsilon.remaining_claim("", [(15, 20), (0, 20)], (0, 20)),

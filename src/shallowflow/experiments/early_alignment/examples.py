@@ -66,11 +66,13 @@ def _boxes(eta: float) -> tuple[Floats, Floats]:
     return np.array(x), np.array(y)
 
 
-def fig1_claims(assumed: Dataset, used: Dataset, kept: Sequence[bool]) -> tuple[Claim, ...]:
-    """Return the claims about the data; kept: whether random data of Assumption 3 satisfy 4, 5 and 6."""
+def fig1_claims(
+    assumed: Dataset, used: Dataset, kept: Sequence[bool], slopes: Floats = STEWART_TEACHER.slopes
+) -> tuple[Claim, ...]:
+    """Return the claims about the data, whether random ones satisfy Assumptions 4 to 6, and the teacher."""
     first, second = spurious_conditions(assumed), spurious_conditions(used)
     middle = float(used.targets[1] - used.inputs[1] @ least_squares(used).coefficients)
-    kinks = 1 + int(np.sum(np.abs(np.diff(STEWART_TEACHER.slopes)) > 0))
+    kinks = 1 + int(np.sum(np.abs(np.diff(slopes)) > 0))
     broken = sum(not one for one in kept)
     return (
         Claim(

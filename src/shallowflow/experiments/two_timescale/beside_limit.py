@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
@@ -156,7 +157,7 @@ def gap_claims(found: Comparison, epsilon: float) -> list[Claim]:
     words = ", ".join(
         f"{100 * one:.2g} % at ε = {epsilon / tenth:g}" for one, tenth in zip(gaps, TENTHS, strict=True)
     )
-    slowest = max(later / earlier for earlier, later in pairwise(gaps))
+    words += f" of the limit's start at most; η adds {100 * found.gap(found.smooth, found.sharp):.1f} %"
     name = found.setting.name
     return [
         match_claim(name, *(found.gap(found.curve, found.sharp, since) for since in (FAST_PHASE, LATER))),
@@ -168,16 +169,20 @@ def gap_claims(found: Comparison, epsilon: float) -> list[Claim]:
             words="at most {} off, of the flow's value or of the limit's start if that is larger",
             setting=name,
         ),
-        Claim.that(
-            "The exact flow tends to the limit as ε → 0",
-            "so it does, by Prop. 4",
-            Interval.exact(slowest),
-            most=1 / 3,
-            words=f"after a hundredth of the run they differ by {words} of the limit's start at most: a "
-            f"tenth of ε leaves {{}} of the gap; η adds {100 * found.gap(found.smooth, found.sharp):.1f} %",
-            setting=name,
-        ),
+        limit_claim(name, gaps, words),
     ]
+
+
+def limit_claim(setting: str, gaps: Sequence[float], words: str) -> Claim:
+    """Judge Prop. 4 by the gaps of flow and limit, each at a tenth of the ε before."""
+    return Claim.that(
+        "The exact flow tends to the limit as ε → 0",
+        "so it does, by Prop. 4",
+        Interval.exact(max(later / earlier for earlier, later in pairwise(gaps))),
+        most=1 / 3,
+        words=f"a tenth of ε leaves {{}} of the gap; after a hundredth of the run they differ by {words}",
+        setting=setting,
+    )
 
 
 def match_claim(setting: str, early: float, later: float) -> Claim:

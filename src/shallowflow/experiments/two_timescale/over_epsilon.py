@@ -125,7 +125,6 @@ def _claims(setting: str, results: Results, epsilons: Sequence[float]) -> list[C
             *(_values(results, setting, SGD, epsilon, "distance") for epsilon in (small, large)), strict=True
         )
     ]
-    flow, longer = mean(FLOW, large), mean(LONGER, large)
     recovered = {epsilon: _recovered(*missing(SGD, epsilon)) for epsilon in epsilons}
     return [
         growth_claim(setting, factors, (small, large)),
@@ -133,17 +132,22 @@ def _claims(setting: str, results: Results, epsilons: Sequence[float]) -> list[C
         remaining_claim(
             setting, [missing(method, large) for method in (FINER, LONGER)], missing(FLOW, small)
         ),
-        Claim.that(
-            "Both regimes are run until convergence (§6, App. C)",
-            "at ε = 1 about 5·10⁵ steps of 10⁻⁵ suffice",
-            Interval.exact(longer / flow),
-            least=0.5,
-            words=f"run on {LONGER_WORDS}, the exact flow at ε = {large:g} goes from {flow:.3f} to "
-            f"{longer:.3f}: {{}} of it is left",
-            reason="weights are still on their way at ε = 1" if longer < 0.5 * flow else "",
-            setting=setting,
-        ),
+        convergence_claim(setting, mean(FLOW, large), mean(LONGER, large)),
     ]
+
+
+def convergence_claim(setting: str, flow: float, longer: float) -> Claim:
+    """Judge that ε = 1 was run to its end, by the distances of the flow then and much later."""
+    return Claim.that(
+        "Both regimes are run until convergence (§6, App. C)",
+        "at ε = 1 about 5·10⁵ steps of 10⁻⁵ suffice",
+        Interval.exact(longer / flow),
+        least=0.5,
+        words=f"run on {LONGER_WORDS}, the exact flow at ε = 1 goes from {flow:.3f} to {longer:.3f}: {{}} of "
+        "it is left",
+        reason="weights are still on their way at ε = 1" if longer < 0.5 * flow else "",
+        setting=setting,
+    )
 
 
 def _recovered(missed: int, starts: int) -> Interval:
