@@ -218,3 +218,18 @@ def test_a_picture_on_an_axis_or_in_a_file(model: ANLSRegressor, tmp_path: Any) 
     assert (tmp_path / "fit.png").stat().st_size > 5000
     with pytest.raises(InvalidInputError, match="must end in"):
         model.plot(path=tmp_path / "fit.pdf")
+
+
+def test_slopes_beside_a_weak_kink_reach_over_all_its_places() -> None:
+    """With the knot at any place of its set, the slope by plain least squares lies within its interval."""
+    rng = np.random.default_rng(8)
+    x = np.sort(rng.uniform(0, 1, 100))
+    y = x - 0.7 * np.maximum(x - 0.4, 0) + 0.2 * rng.standard_normal(100)
+    weak = ANLSRegressor(1).fit(x, y)
+    low, high = weak.knot_intervals()[0]
+    intervals = weak.slope_intervals()
+    for place in np.linspace(low, high, 9)[1:-1]:
+        design = np.stack([np.ones(100), x, np.maximum(x - place, 0)], axis=1)
+        best = np.linalg.lstsq(design, y)[0]
+        assert intervals[0, 0] <= best[1] <= intervals[0, 1]
+        assert intervals[1, 0] <= best[1] + best[2] <= intervals[1, 1]

@@ -47,6 +47,8 @@ DEGENERATE = 1e-9
 NULL_DRAWS = 999
 PLACES = 80
 """Candidates for the place of a further knot, at equal numbers of points."""
+WEAK, SLOPE_PLACES = 1.5, 12
+"""A set of places so many times as long as the delta method's counts for slopes, at so many of its places."""
 FEWEST_DRAWS, LEAST_WEIGHT = 10, 0.005
 """Of a ρ that counts; one of less weight does not."""
 
@@ -105,18 +107,28 @@ class Model:
         return self.residual_squares() <= LEAST_NOISE**2 * float(self.points.w.sum())
 
     @cached_property
-    def covariance(self) -> Floats:
-        """Covariance (2K + 2, 2K + 2) of line, turns and knots."""
-        J = self.jacobian
+    def weights(self) -> Floats:
+        """Weights of the correlations `RHOS` around this fit."""
+        logs = restricted(
+            self.jacobian, np.empty((len(self.root), 0)), self.targets, self.further, self.scatter
+        )
+        return _weights(self, logs)
+
+    def spread(self, J: Floats, squares: float) -> Floats:
+        """Return the covariance (p, p) of least squares with columns J (m, p) that leaves these squares."""
         inverse = np.linalg.pinv(J.T @ J, hermitian=True)
-        logs = restricted(J, np.empty((len(J), 0)), self.targets, self.further, self.scatter)
         found = np.zeros_like(inverse)
-        for rho, weight in zip(RHOS, _weights(self, logs), strict=True):
+        for rho, weight in zip(RHOS, self.weights, strict=True):
             if weight > 0:
                 inner = inverse @ (J.T @ correlated(J, rho))
                 left = max(self.size - float(np.trace(inner)), 1.0)
-                found += weight * self.residual_squares() / left * inner @ inverse
+                found += weight * squares / left * inner @ inverse
         return found
+
+    @cached_property
+    def covariance(self) -> Floats:
+        """Covariance (2K + 2, 2K + 2) of line, turns and knots."""
+        return self.spread(self.jacobian, self.residual_squares())
 
 
 class Interval(NamedTuple):
@@ -151,24 +163,21 @@ def model_of(points: Points, knots: Floats) -> Model:
     return Model(merged, live, turns, np.sqrt(merged.w), size, scatter, variance)
 
 
-def _weights(model: Model, logs: Floats, gaps: Floats | None = None) -> Floats:
+def _weights(model: Model, logs: Floats, gaps: Floats | float = 1.0) -> Floats:
     """Return the weights (r,) of the correlations `RHOS` from logarithms of likelihoods (r, c).
 
     gaps: (c,), how much each column counts. Half of the prior is on ρ = 0, the rest is uniform.
     """
-    prior = np.full(len(RHOS), 0.5 / (len(RHOS) - 1))
-    prior[0] = 0.5
+    prior = np.where(RHOS == 0, 0.5, 0.5 / (len(RHOS) - 1))
     if model.exact:
-        logs = np.where(RHOS[:, None] == 0, 0.0, -np.inf)
-        gaps = None
-    found = np.exp(logs - logs.max())
-    weights = prior * (found.sum(axis=1) if gaps is None else found @ gaps)
+        prior[RHOS > 0] = 0.0
+    weights = prior * np.sum(np.exp(logs - logs.max()) * gaps, axis=1)
     weights = np.where(weights >= LEAST_WEIGHT * weights.sum(), weights, 0.0)
     return np.asarray(weights / weights.sum())
 
 
 def quantile(model: Model, level: float) -> float:
-    """Return Student's quantile for two-sided intervals."""
+    """Return Student's two-sided quantile."""
     return float(student.ppf(0.5 + 0.5 * level, model.freedom))
 
 
@@ -249,12 +258,12 @@ def _profile(
 
 def knot_set(
     model: Model, k: int, level: float, rng: np.random.Generator, error: float
-) -> tuple[float, float]:
-    """Return the ends of the set of places for knot k that the data do not rule out at this level."""
+) -> tuple[float, float, Floats]:
+    """Return the ends of the places for knot k that the data do not rule out, and those of them tried."""
     places, low, high = candidates(model, k, error)
     places, found = profiles(model, places, k, rng, DRAWS)
     if len(places) == 0:
-        return low, high
+        return low, high, places
     chances, likely = np.zeros(len(places)), np.zeros(len(places))
     for one in found:
         chances += one.weight * _chances(one, model.freedom)
@@ -265,7 +274,7 @@ def knot_set(
     first, last = int(where[0]), int(where[-1])
     start = low if first == 0 else 0.5 * (places[first - 1] + places[first])
     stop = high if last == len(places) - 1 else 0.5 * (places[last] + places[last + 1])
-    return float(start), float(stop)
+    return float(start), float(stop), places[where]
 
 
 def _chances(one: Profile, freedom: float) -> Floats:
@@ -284,27 +293,57 @@ def _chances(one: Profile, freedom: float) -> Floats:
 
 def knot_intervals(model: Model, level: float, rng: np.random.Generator) -> list[Interval]:
     """Return an interval for every knot, on the unit scale."""
-    K = len(model.knots)
-    errors = np.sqrt(np.maximum(np.diag(model.covariance)[2 + K :], 0))
     return [
-        Interval(float(b), float(error), *knot_set(model, k, level, rng, float(error)))
-        for k, (b, error) in enumerate(zip(model.knots, errors, strict=True))
+        Interval(float(b), error, *knot_set(model, k, level, rng, error)[:2])
+        for k, (b, error) in enumerate(zip(model.knots, _knot_errors(model), strict=True))
     ]
 
 
-def slope_intervals(model: Model, level: float) -> list[Interval]:
-    """Return an interval for every slope, on the unit scale, by the delta method."""
+def _knot_errors(model: Model) -> list[float]:
     K = len(model.knots)
+    return [float(error) for error in np.sqrt(np.maximum(np.diag(model.covariance)[2 + K :], 0))]
+
+
+def slope_intervals(model: Model, level: float, rng: np.random.Generator) -> list[Interval]:
+    """Return an interval for every slope, on the unit scale, by the delta method.
+
+    Beside a knot whose set of places is much longer than the delta method says, the slopes of the pieces that
+    meet there reach over their intervals with the knot at any of these places.
+    """
+    K, factor = len(model.knots), quantile(model, level)
     lines = model.points.fit(model.knots)[1]
-    factor = quantile(model, level)
     found = []
     for j in range(K + 1):
-        g = np.zeros(2 * K + 2)
-        g[1 : 2 + j] = 1.0
-        error = float(np.sqrt(max(float(g @ model.covariance @ g), 0.0)))
+        error = _slope_error(model.covariance, j)
         slope = float(lines[j, 2])
         found.append(Interval(slope, error, slope - factor * error, slope + factor * error))
+    for k, error in enumerate(_knot_errors(model)):
+        low, high, places = knot_set(model, k, level, rng, error)
+        if len(places) == 0 or high - low <= WEAK * 2 * factor * error:
+            continue
+        for i in np.unique(np.linspace(0, len(places) - 1, SLOPE_PLACES).round().astype(int)):
+            for j, (least, most) in _slopes_beside(model, k, float(places[i]), factor).items():
+                one = found[j]
+                found[j] = one._replace(low=min(one.low, least), high=max(one.high, most))
     return found
+
+
+def _slope_error(covariance: Floats, j: int) -> float:
+    g = np.zeros(len(covariance))
+    g[1 : 2 + j] = 1.0
+    return float(np.sqrt(max(float(g @ covariance @ g), 0.0)))
+
+
+def _slopes_beside(model: Model, k: int, place: float, factor: float) -> dict[int, tuple[float, float]]:
+    """Return intervals of the slopes left and right of knot k, were it at this place, by piece."""
+    x, hinge = model.points.x, 2 + k
+    J = np.insert(model.columns(x, k), hinge, np.maximum(x - place, 0), axis=1) * model.root[:, None]
+    best = np.linalg.lstsq(J, model.targets, rcond=None)[0]
+    rest = model.targets - J @ best
+    covariance = model.spread(J, float(rest @ rest) + model.scatter)
+    slopes = np.cumsum(best[1 : 3 + k])
+    reaches = [factor * _slope_error(covariance, j) for j in (k, k + 1)]
+    return {k + i: (float(slopes[k + i] - reaches[i]), float(slopes[k + i] + reaches[i])) for i in (0, 1)}
 
 
 def band(model: Model, x: Floats, level: float, observation: bool) -> tuple[Floats, Floats, Floats]:

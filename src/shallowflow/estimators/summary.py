@@ -115,8 +115,9 @@ class Summarising:
     def summary(self, level: float = 0.95) -> Summary:
         """Return knots and slopes with intervals at this level, the noise, tests, and what there is to say.
 
-        Intervals of knots are simulated likelihood-ratio sets, those of slopes by the delta method: both with
-        the number of knots taken for known. p-values are simulated sup-F tests.
+        Intervals of knots are simulated likelihood-ratio sets, those of slopes by the delta method (beside a
+        weak kink: over all its places): both with the number of knots taken for known. p-values are simulated
+        sup-F tests.
         """
         model, rng = self._model(), self._generator()
         probability(level, "level")
@@ -156,7 +157,7 @@ class Summarising:
 
     def slope_intervals(self, level: float = 0.95) -> Floats:
         """Return intervals of the slopes, (K + 1, 2)."""
-        found = slope_intervals(self._model(), probability(level, "level"))
+        found = slope_intervals(self._model(), probability(level, "level"), self._generator())
         factor = self._points.scale / self._points.half
         return factor * np.array([(one.low, one.high) for one in found])
 
@@ -201,7 +202,8 @@ class Summarising:
 
     def _piece_rows(self, model: Model, level: float) -> list[dict[str, Any]]:
         """Return one row per piece; the model may have merged pieces that the data cannot tell apart."""
-        found, factor = slope_intervals(model, level), self._points.scale / self._points.half
+        found = slope_intervals(model, level, self._generator())
+        factor = self._points.scale / self._points.half
         rows = self.pieces_.table()
         listed: list[dict[str, Any]] = [dict(row) for row in rows]
         for i, row in enumerate(listed):
