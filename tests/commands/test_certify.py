@@ -111,6 +111,7 @@ def test_leaky_slopes_and_the_logistic_loss_are_answered(tmp_path: Path) -> None
 def test_the_plateau_verdict_heeds_the_initialisation() -> None:
     own = told("curve", "--paper", "plateau", "--width", "10")["plateau"]
     assert "he_knots" in own["words"][0]
+    assert own["words"][0].endswith(f"is {own['numbers']['plateau level']:.4g}.")
     assert "hardly get there" in own["words"][1]
     assert 0 < own["numbers"]["first passage"] < 0.01
     assert own["numbers"]["shortest e-fold"] < own["numbers"]["longest e-fold"]

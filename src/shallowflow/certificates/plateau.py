@@ -284,8 +284,10 @@ def _loss_of(network: KnotNetwork | ReLUNetwork, dataset: Dataset) -> float:
 
 def _stage_words(name: str, start: float, level: float, passage: Passage, caught: bool) -> tuple[str, ...]:
     """Return where the first stage leads, and whether it is left before."""
-    begins = f"A network of {name} starts at the loss {start:.4g} (½·mean); the level of its pattern is "
-    f"{level:.4g}."
+    begins = (
+        f"A network of {name} starts at the loss {start:.4g} (½·mean); the level of its pattern is "
+        f"{level:.4g}."
+    )
     if caught or not np.isfinite(passage.time):
         return (begins, "Its pattern never changes again: the loss tends to this level (Theorem 3.3).")
     return (
