@@ -6,11 +6,12 @@ import csv
 import math
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from shallowflow.arrays import Floats, FrozenArrays, matrix, same_length, shown, vector
+from shallowflow.arrays import Floats, FrozenArrays, Ints, matrix, same_length, shown, vector
 from shallowflow.errors import FileFormatError, InvalidInputError
 from shallowflow.files import as_path
 
@@ -109,3 +110,17 @@ def _number(entry: str) -> float | None:
         return float(entry)
     except ValueError:
         return None
+
+
+class SortedData(NamedTuple):
+    """Univariate data in increasing order of x: inputs = dataset.inputs[order, 0], targets likewise, (m,)."""
+
+    order: Ints
+    inputs: Floats
+    targets: Floats
+
+
+def sort_data(dataset: Dataset) -> SortedData:
+    """Return checked univariate data sorted once, for the blocks of many networks."""
+    order = np.argsort(dataset.inputs[:, 0], kind="stable")
+    return SortedData(order, dataset.inputs[order, 0], dataset.targets[order])

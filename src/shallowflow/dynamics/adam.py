@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from shallowflow.arrays import count, positive, shown, unit_interval
-from shallowflow.data.dataset import Dataset
+from shallowflow.data.dataset import Dataset, sort_data
 from shallowflow.dynamics.choice import chosen_engine
 from shallowflow.dynamics.clock.loop import Progress, run
 from shallowflow.dynamics.clock.problem import (
@@ -23,7 +23,6 @@ from shallowflow.dynamics.clock.protocol import Ticking, flatten
 from shallowflow.dynamics.clock.trajectory import Setting, Trajectory
 from shallowflow.dynamics.engines.stepping import Stepping
 from shallowflow.errors import InvalidInputError
-from shallowflow.landscape.geometry.blocks import sort_data
 from shallowflow.models.loss import Loss
 from shallowflow.models.networks import KnotNetwork, Network, Parameters
 

@@ -16,7 +16,7 @@ from functools import partial
 import numpy as np
 
 from shallowflow.arrays import Floats, Ints, count, one_of, positive
-from shallowflow.data.dataset import Dataset
+from shallowflow.data.dataset import Dataset, sort_data
 from shallowflow.dynamics.adam import Moments, Rates
 from shallowflow.dynamics.clock.loop import Progress, run
 from shallowflow.dynamics.clock.problem import (
@@ -30,7 +30,6 @@ from shallowflow.dynamics.clock.problem import (
 from shallowflow.dynamics.clock.protocol import flatten
 from shallowflow.dynamics.clock.trajectory import Setting, Trajectory
 from shallowflow.dynamics.engines.stepping import Stepping
-from shallowflow.landscape.geometry.blocks import sort_data
 from shallowflow.models.loss import SquareLoss
 from shallowflow.models.networks import (
     OUTER_LAYER,

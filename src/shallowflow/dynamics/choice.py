@@ -112,7 +112,7 @@ def _of(networks: type | UnionType, losses: type | UnionType = object) -> Fits:
 relu = _of(ReLUNetwork, SquareLoss | LogisticLoss)
 """Whether the task has a ReLU network, and a loss that compiled engines know."""
 _knots, _log_scaled = _of(KnotNetwork, SquareLoss), _of(LogScaledNetwork, SquareLoss)
-_of_steps = _of(StepNetwork | AdditiveStepNetwork)
+_of_steps, _scaled = _of(StepNetwork | AdditiveStepNetwork), _of(ReLUNetwork | LogScaledNetwork)
 _steps = _of(StepNetwork | AdditiveStepNetwork, SquareLoss | NormLoss)
 
 
@@ -300,7 +300,8 @@ ENGINES = (
     Choice(_F, "stages", "engines.knots:KnotFlow", f"a KnotNetwork and {_SQUARE}", _knots, _knot_flow_cost,
            "knots.flow", 10.0),
     Choice(_F, "smooth", "engines.smooth_flow:sample_flow", "a network of steps", _of_steps, lambda _: 1.0),
-    Choice(_F, "leaps", "engines.logs:LogFlow", LEAPS_NEED, can_leap, leaps_cost, "orthogonal.flow", 12.0),
+    Choice(_F, "leaps", "engines.logs:LogFlow", LEAPS_NEED,
+           lambda task: _scaled(task) and can_leap(task), leaps_cost, "orthogonal.flow", 12.0),
     Choice(_S, "dense", "engines.stepping:SampledDescent", "box_slope=False",
            lambda task: not task.sampling.box,
            lambda task: 1e-9 * task.steps * (50_000 + 20.0 * task.sampling.batch * task.network.width)),
@@ -310,9 +311,9 @@ ENGINES = (
            _sgd_cost(30.0, 0.25, 60.0, 6000.0), "steps.plateaus", 5.0),
     Choice(_S, "hats", "engines.steps:HatSteps", f"{_COMPILED_SGD}, batch 1", _in_cells,
            _sgd_cost(50.0, 0.03, 60.0, 6000.0), "steps.hats", 9.0),
-    Choice(_B, "dense", "engines.batches:BatchDescent", "nothing", lambda _: True, _cost("dense")),
-    Choice(_B, "lanes", "engines.batches:LanesBatches", f"{_RELU} and {_LOSSES}", relu, _cost("lanes"),
-           "dense.batches", 2.5),
+    Choice(_B, "dense", "engines.sweeps:BatchDescent", "nothing", lambda _: True, _cost("dense")),
+    Choice(_B, "lanes", "engines.sweeps:LanesBatches", f"{_RELU} and {_LOSSES}", relu, _cost("lanes"),
+           "dense.lanes", 2.5),
     Choice(_A, "dense", "adam:DenseAdam", "nothing", lambda _: True, _cost("dense")),
     Choice(_A, "sweep", "adam:SweepAdam", f"a KnotNetwork and {_SQUARE}", _knots, _cost("blocks"),
            "knots.sweeps", 4.0),

@@ -21,13 +21,13 @@ from itertools import pairwise
 import numpy as np
 
 from shallowflow.arrays import Floats, Ints, count, positive
-from shallowflow.data.dataset import Dataset, checked_dataset
+from shallowflow.data.dataset import Dataset, checked_dataset, sort_data
 from shallowflow.dynamics.clock.paths import Polynomials, lobatto_nodes
 from shallowflow.dynamics.clock.protocol import Path
 from shallowflow.dynamics.clock.trajectory import Trajectory, checked_trajectory
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.geometry.activity import RESTING
-from shallowflow.landscape.geometry.blocks import Blocks, blocks, blocks_of, sort_data
+from shallowflow.landscape.geometry.blocks import Blocks, blocks, blocks_of
 from shallowflow.landscape.plateau.levels import extreme_rates, level_of
 from shallowflow.models.loss import SquareLoss
 from shallowflow.models.networks import KnotNetwork

@@ -60,7 +60,7 @@ def by_hand(order: np.ndarray, shifts: np.ndarray, factors: np.ndarray) -> np.nd
 def test_the_steps_are_those_of_a_plain_loop(engine: str, replacement: bool) -> None:
     """On the same samples, with noise and a schedule, cut into pieces by the record."""
     from shallowflow.dynamics.clock.problem import BatchTask
-    from shallowflow.dynamics.engines.batches import Batches
+    from shallowflow.dynamics.engines.sweeps import Batches
 
     steps, seed = 600, np.random.SeedSequence(5)
     factors = 1.0 / (1.0 + np.arange(steps) / 100)
@@ -84,7 +84,7 @@ def test_the_steps_are_those_of_a_plain_loop(engine: str, replacement: bool) -> 
 
 def test_an_epoch_has_every_sample_once_and_replacement_repeats_some() -> None:
     from shallowflow.dynamics.clock.problem import BatchTask
-    from shallowflow.dynamics.engines.batches import Batches
+    from shallowflow.dynamics.engines.sweeps import Batches
 
     task = BatchTask(NET, DATA, sf.SquareLoss(), batch=4, seed=np.random.SeedSequence(1))
     order, _ = Batches(task).take(9)

@@ -1,6 +1,6 @@
 """Internal kernels of the knot flow, as functions that tests can call."""
 
-from shallowflow.kernels.knots import meetings, stage, step, stiff_step
+from shallowflow.kernels.knots import stage, step, stiff_step
 from tests.kernels.entry import entry
 
 block_statistics = entry(stage.block_statistics)
@@ -8,9 +8,9 @@ one_sided_velocities = entry(stage.one_sided_velocities)
 stage_loss = entry(stage.stage_loss)
 summarize_blocks = entry(stage.summarize_blocks)
 velocity = entry(stage.velocity)
-decide = entry(meetings.decide)
-seat_arrivals = entry(meetings.seat_arrivals)
-settle = entry(meetings.settle)
+decide = entry(stage.decide)
+seat_arrivals = entry(stage.seat_arrivals)
+settle = entry(stage.settle)
 exit_fraction = entry(step.exit_fraction)
 first_passage = entry(step.first_passage)
 attempt_step = entry(stiff_step.attempt_step)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shallowflow.kernels.knots import flow as kf
-from shallowflow.kernels.knots import meetings as kv
+from shallowflow.kernels.knots import stage as kv
 from tests.kernels.knots.knot_reference import FloatArray, Stage
 from tests.kernels.knots.knot_runs import curve, run, tight
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from shallowflow.kernels.knots import flow as kf
-from shallowflow.kernels.knots import meetings as kv
+from shallowflow.kernels.knots import stage as kv
 from tests.kernels.knots.knot_reference import filippov
 from tests.kernels.knots.knot_runs import run, tight
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from shallowflow.kernels.knots import meetings as kv
+from shallowflow.kernels.knots import stage as kv
 from shallowflow.kernels.knots.flow import FlowState, arrange
 from shallowflow.kernels.knots.stage import IntArray, Stage, summarize
 from tests.kernels.knots.knot_entries import decide, seat_arrivals, settle

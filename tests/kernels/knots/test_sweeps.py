@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from shallowflow.arrays import Floats
 from shallowflow.kernels.knots import sweeps
 from shallowflow.kernels.knots.sweeps import adam_steps, line_of, loss_gradient
-from shallowflow.kernels.shared.arrays import sort_order
+from shallowflow.kernels.shared.vectors import sort_order
 from tests.kernels.entry import entry
 
 RATES = (1e-2, 0.9, 0.999, 1e-8)

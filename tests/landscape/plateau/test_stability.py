@@ -9,7 +9,7 @@ import shallowflow as sf
 from shallowflow import landscape
 from shallowflow.arrays import Floats
 from shallowflow.data.dataset import Dataset
-from shallowflow.dynamics.to_rest import descend_to_rest
+from shallowflow.dynamics.descent import descend_to_rest
 from shallowflow.landscape.plateau.causes import next_passage
 from shallowflow.landscape.plateau.levels import stability
 from shallowflow.landscape.plateau.stationary import macroscopic_data

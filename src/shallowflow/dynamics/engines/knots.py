@@ -13,10 +13,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from shallowflow.arrays import Floats, Ints
+from shallowflow.data.dataset import sort_data
 from shallowflow.dynamics.clock.paths import Polynomials
 from shallowflow.dynamics.clock.problem import Task
 from shallowflow.dynamics.clock.protocol import Event, Path, Piece, Rows, Statistics, Stop, Ticking
-from shallowflow.landscape.geometry.blocks import sort_data
 from shallowflow.models.networks import KnotNetwork
 
 STEPS_AT_ONCE = 256
@@ -65,12 +65,12 @@ class KnotFlow:
     reads: ClassVar[type[Path[Any]] | None] = Polynomials
 
     def __init__(self, task: Task) -> None:
-        from shallowflow.kernels.knots import flow, meetings, stage
+        from shallowflow.kernels.knots import flow, stage
 
         network, weight = task.network, task.weight
         assert isinstance(network, KnotNetwork)
-        self._kernel, self._meetings, self._template = flow, meetings, network
-        self._kinds = _event_kinds(meetings)
+        self._kernel, self._stage, self._template = flow, stage, network
+        self._kinds = _event_kinds(stage)
         self._order, x, y = sort_data(task.dataset)
         self._sorted = x, y
         self._data = stage.summarize(x, y)
@@ -115,7 +115,7 @@ class KnotFlow:
     def _rests(self, times: Floats, events: Ints) -> Rows:
         """Return the log of pairs that come to rest on each other, and part."""
         kinds, neurons, points = events.T
-        held = kinds == self._meetings.PIN
+        held = kinds == self._stage.PIN
         freed = np.isin(
             kinds, [code for code, kind in self._kinds.items() if kind in ("release", "two-valued")]
         )
@@ -164,7 +164,7 @@ class KnotFlow:
 
 
 def _event_kinds(codes: object) -> dict[int, str]:
-    """Return the event kind of every code of `kernels.knots.meetings`."""
+    """Return the event kind of every code of `kernels.knots.stage`."""
     names = {
         "CROSS_LEFT": "on",
         "CROSS_RIGHT": "off",

@@ -1,7 +1,8 @@
 """Descent of a `ReLUNetwork` on few samples: neurons along the vector lanes, one sample at a time.
 
 The step is that of `kernels.dense.fused`, which fills registers with samples and pads them to a whole panel.
-Here W lies transposed, (d, m), and every inner loop is over the neurons.
+Here W lies transposed, (d, m), and every inner loop is over the neurons. Mini-batches are the same steps on
+gathered samples.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from shallowflow.arrays import Floats
+from shallowflow.arrays import Floats, Ints
 from shallowflow.kernels.shared.losses import INNER_RATE, OUTER_RATE, SCALE, SLOPE, ZERO, Problem, settle
 
 
@@ -65,3 +66,27 @@ def loss_now(inner: Floats, outer: Floats, problem: Problem) -> float:
     values = problem.inputs @ inner
     outputs = np.maximum(values, problem.constants[SLOPE] * values) @ outer
     return float(settle(outputs, problem.targets, problem.constants[SCALE], problem.loss))
+
+
+@njit(cache=True, error_model="numpy")
+def advance_batches(
+    inner: Floats, outer: Floats, problem: Problem, order: Ints, noise: Floats, factors: Floats
+) -> int:
+    """Make a step of W (d, m) and a (m,), in place, on every row of order (k, b); return how many are finite.
+
+    noise (k, b), or (k, 0): what is added to the targets; factors (k,): of the rates of each step.
+    """
+    inputs, targets, constants, loss = problem
+    steps, batch = order.shape
+    chosen, wanted, rates = np.empty((batch, inputs.shape[1])), np.empty(batch), constants.copy()
+    for step in range(steps):
+        for i in range(batch):
+            sample = order[step, i]
+            wanted[i] = targets[sample] + (noise[step, i] if noise.shape[1] > 0 else 0.0)
+            for k in range(inputs.shape[1]):
+                chosen[i, k] = inputs[sample, k]
+        for place in (INNER_RATE, OUTER_RATE):
+            rates[place] = factors[step] * constants[place]
+        if advance(inner, outer, Problem(chosen, wanted, rates, loss), 1, np.empty(0)) < 1:
+            return step
+    return steps

@@ -24,8 +24,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from shallowflow.kernels.shared.arrays import aligned
 from shallowflow.kernels.shared.compilation import INTERNAL, LEAN, Signed
+from shallowflow.kernels.shared.vectors import aligned_copy
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -103,7 +103,7 @@ def descend_blocks(
     gaps = np.searchsorted(lefts, knots, side="right")
     keys = np.sort((gaps << NUMBER_BITS) | np.arange(knots.size))
     numbers, gaps = keys & NUMBER, keys >> NUMBER_BITS
-    values = aligned(np.empty((11, keys.size)))
+    values = aligned_copy(np.empty((11, keys.size)))
     values[KNOT], values[OUTER] = knots[numbers], outer[numbers]
     values[LOWER], values[UPPER] = prefix[gaps, LEFT], prefix[gaps + 1, LEFT]
     table = Table(values, keys, prefix, np.empty(keys.size + 1, dtype=np.uint64))

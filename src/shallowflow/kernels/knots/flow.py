@@ -3,7 +3,7 @@
 The flow (3.1) of Ainsworth & Shin 2020 [plateau] is smooth inside a *stage*, stiff, and its velocity jumps
 where a knot meets a data point. So it is followed by an adaptive, stiffly accurate Rosenbrock method of
 order 5 (``stiff_step``) that stops wherever a knot meets a data point (``step``), decides there what the
-differential inclusion says (``meetings``) and goes on. Summaries of the data between two knots (``stage``)
+differential inclusion says and goes on. Summaries of the data between two knots (``stage``)
 make a step's cost independent of the number of data points.
 
 ``integrate`` can be called again with the state it returned: a run may be cut into calls anywhere without
@@ -15,17 +15,21 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from shallowflow.kernels.knots.meetings import ABSENT, PUT_THERE, STAYING, settle, sort_layout
 from shallowflow.kernels.knots.stage import (
+    ABSENT,
     HELD,
     KNOT,
     NEURON,
     OUTER,
+    PUT_THERE,
+    STAYING,
     FloatArray,
     IntArray,
     Locations,
     Stage,
     one_sided_velocities,
+    settle,
+    sort_layout,
     stage_loss,
     summarize_blocks,
     velocity,
@@ -83,7 +87,7 @@ class FlowResult(NamedTuple):
         (s, 5, 2·width): knots, then outer weights at the Chebyshev–Lobatto fractions ``step.NODES`` of each
         step; the polynomial of degree 4 through them is the interpolant.
     event_times, events
-        (e,) and (e, 3): kind (``meetings``), neuron, sorted data index (the first of equal x). Events happen
+        (e,) and (e, 3): kind (``stage``), neuron, sorted data index (the first of equal x). Events happen
         at ends of steps; the state there is the one after the event.
     counts
         (5,): steps attempted, rejected for their error, refused as unstable, shortened for an event, false

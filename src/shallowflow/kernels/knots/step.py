@@ -3,7 +3,7 @@
 A step is tried with the suggested length. It is repeated shorter if its error is above the tolerances
 (standard control for an estimate of order 5), if it would step over an unstable direction, or if an event
 happens before its end; then it ends there. An event is a free knot that leaves the gap between its two
-neighbouring data points, or a knot held on a data point that is drawn away (``meetings`` says what happens
+neighbouring data points, or a knot held on a data point that is drawn away (``stage`` says what happens
 then). Both are read off the step's interpolant, within fractions of the knot's error tolerance; the tolerance
 is what the step itself may be wrong by.
 
@@ -27,7 +27,6 @@ proves empty, lengths in between are tried.
 import numpy as np
 from numba import njit
 
-from shallowflow.kernels.knots.meetings import seat_arrivals
 from shallowflow.kernels.knots.stage import (
     FIRST,
     HELD,
@@ -36,6 +35,7 @@ from shallowflow.kernels.knots.stage import (
     IntArray,
     Stage,
     one_sided_velocities,
+    seat_arrivals,
     velocity,
 )
 from shallowflow.kernels.knots.stiff_step import (

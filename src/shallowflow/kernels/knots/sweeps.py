@@ -24,8 +24,8 @@ import numpy as np
 from numba import njit
 
 from shallowflow.arrays import Floats, Ints
-from shallowflow.kernels.shared.arrays import sort_order
 from shallowflow.kernels.shared.compilation import INTERNAL, LEAN
+from shallowflow.kernels.shared.vectors import sort_order
 
 
 class Line(NamedTuple):

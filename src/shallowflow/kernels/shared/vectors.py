@@ -1,4 +1,5 @@
-"""Vector registers by name, for the intrinsics of other kernels.
+"""Vector registers by name, for the intrinsics of other kernels, and arrays begun at a cache line or in
+order.
 
 Left to itself LLVM takes registers of half the width here, and does not keep a tile of sums in them. In its
 own language both can be said; on a machine with narrower registers the same text makes narrower code.
@@ -14,7 +15,8 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.core.registry import cpu_target
 
-from shallowflow.arrays import Floats
+from shallowflow.arrays import Floats, Ints
+from shallowflow.kernels.shared.compilation import INTERNAL
 
 _MACHINE, _, _FEATURES = cpu_target.target_context.codegen().magic_tuple()
 _WIDE = "+avx512f" in _FEATURES.split(",")
@@ -124,3 +126,24 @@ class Lanes:
     def _shuffle(self, left: Any, right: Any, places: list[int]) -> Any:
         mask = ir.Constant(ir.VectorType(ir.IntType(32), len(places)), places)
         return self._builder.shuffle_vector(left, right, mask)
+
+
+def aligned_copy(values: Floats) -> Floats:
+    """Return a copy that begins at a cache line: no vector of it straddles two."""
+    space = np.empty(values.size + 8)
+    first = -space.ctypes.data % 64 // 8
+    copy = space[first : first + values.size].reshape(values.shape)
+    copy[...] = values
+    return copy
+
+
+@njit(cache=True, **INTERNAL)
+def sort_order(values: Floats, order: Ints) -> None:
+    """Make `order` (n,) sort the values (n,), in place; fast if it nearly does."""
+    for p in range(1, order.size):
+        moving = order[p]
+        q = p
+        while q > 0 and values[order[q - 1]] > values[moving]:
+            order[q] = order[q - 1]
+            q -= 1
+        order[q] = moving

@@ -32,8 +32,8 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from shallowflow.arrays import Floats, Ints
-from shallowflow.kernels.shared.arrays import aligned
 from shallowflow.kernels.shared.compilation import INTERNAL, LEAN
+from shallowflow.kernels.shared.vectors import aligned_copy
 from shallowflow.kernels.steps.activation import step_inside
 from shallowflow.kernels.steps.sgd import (
     OVERFLOW,
@@ -115,11 +115,11 @@ def new_neurons(u: Floats, labels: Ints, a: Floats) -> Hats:
     return Hats(
         u,
         labels,
-        aligned(top),
-        aligned(middle),
-        aligned(leaf),
-        aligned(long),
-        aligned(short),
+        aligned_copy(top),
+        aligned_copy(middle),
+        aligned_copy(leaf),
+        aligned_copy(long),
+        aligned_copy(short),
         np.empty(u.size),
         np.zeros(DRAWS + 2 * AHEAD),
         np.zeros(DRAWS),

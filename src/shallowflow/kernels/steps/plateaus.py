@@ -25,8 +25,8 @@ import numpy as np
 from numba import njit
 
 from shallowflow.arrays import Floats, Ints
-from shallowflow.kernels.shared.arrays import aligned
 from shallowflow.kernels.shared.compilation import INTERNAL, LEAN
+from shallowflow.kernels.shared.vectors import aligned_copy
 from shallowflow.kernels.steps.activation import step, step_inside
 from shallowflow.kernels.steps.sgd import (
     OVERFLOW,
@@ -67,7 +67,7 @@ def new_neurons(u: Floats, labels: Ints, a: Floats) -> Plateaus:
     c = np.zeros(padded)
     c[: a.size] = np.cumsum(a)
     ramp = np.minimum(np.arange(padded), np.arange(u.size + 1)[:, None]) + 1.0
-    return Plateaus(u, labels, aligned(c), aligned(ramp), np.empty(padded))
+    return Plateaus(u, labels, aligned_copy(c), aligned_copy(ramp), np.empty(padded))
 
 
 def weights(plateaus: Plateaus) -> Floats:

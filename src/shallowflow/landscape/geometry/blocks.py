@@ -18,12 +18,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
 from shallowflow.arrays import Bools, Floats, Ints, frozen, shown
-from shallowflow.data.dataset import Dataset
+from shallowflow.data.dataset import Dataset, SortedData, sort_data
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.geometry.activity import resting_ends
 from shallowflow.models.networks import KnotNetwork
@@ -200,20 +199,6 @@ def check_line(dataset: Dataset) -> None:
     """Refuse data that do not lie on the line."""
     if dataset.dimension != 1:
         raise InvalidInputError(f"dataset: must have one input coordinate, got {dataset.dimension}")
-
-
-class SortedData(NamedTuple):
-    """Univariate data in increasing order of x: inputs = dataset.inputs[order, 0], targets likewise, (m,)."""
-
-    order: Ints
-    inputs: Floats
-    targets: Floats
-
-
-def sort_data(dataset: Dataset) -> SortedData:
-    """Return checked univariate data sorted once, for the blocks of many networks."""
-    order = np.argsort(dataset.inputs[:, 0], kind="stable")
-    return SortedData(order, dataset.inputs[order, 0], dataset.targets[order])
 
 
 def blocks_of(knots: Floats, outer: Floats, data: SortedData, ends: Floats | None = None) -> Blocks:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shallowflow.arrays import Floats, Ints, frozen, increasing, numbers, same_length, vector
-from shallowflow.data.dataset import Dataset
+from shallowflow.data.dataset import Dataset, sort_data
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.geometry.blocks import (
     Blocks,
@@ -29,7 +29,6 @@ from shallowflow.landscape.geometry.blocks import (
     check_line,
     check_univariate,
     seen_from,
-    sort_data,
 )
 from shallowflow.landscape.plateau.levels import reduced_rate_matrix
 from shallowflow.models.networks import KnotNetwork
