@@ -10,6 +10,7 @@ from shallowflow.cli import main
 from shallowflow.commands import fit as command
 from shallowflow.estimators import ANLSRegressor
 from shallowflow.estimators.anls import LEFT, SELECTIONS
+from shallowflow.estimators.constraints import DIRECTIONS, FLAT, SHAPES
 from shallowflow.estimators.search import SEARCHES
 
 X = np.linspace(0, 10, 101)
@@ -35,12 +36,15 @@ def test_the_options_are_those_of_the_estimator() -> None:
     assert tuple(SEARCHES) == command.SEARCHES
     assert command.LEFT == LEFT
     assert command.SELECTIONS == SELECTIONS
+    assert tuple(word for word in DIRECTIONS if word) == command.MONOTONE
+    assert tuple(word for word in SHAPES if word) == command.SHAPES
+    assert tuple(word for word in FLAT if word) == command.FLAT
 
 
 def test_help_examples_are_valid(data: str) -> None:
     lines = [line.split() for line in run("--help").stdout.splitlines()]
     examples = [words[2:] for words in lines if words[:2] == ["shallowflow", "fit"]]
-    assert len(examples) == 4
+    assert len(examples) == 5
     for words in examples:
         result = run(*words)
         assert (result.exit_code, result.stderr) == (0, "")
@@ -106,6 +110,12 @@ def test_a_plot_is_drawn(data: str) -> None:
         (["my_data.csv", "--x", "dose"], ["no column 'dose'", "x, y"]),
         (["my_data.csv", "--interval", "2"], ["--interval", "(0, 1)"]),
         (["my_data.csv", "--steps", "--plot", "a.png"], ["--steps"]),
+        (["my_data.csv", "--steps", "--monotone", "increasing"], ["--steps", "constraints"]),
+        (["my_data.csv", "--through", "1;2"], ["--through", "numbers", "commas"]),
+        (["my_data.csv", "--known-knots", "2,x"], ["--known-knots", "'x'"]),
+        (["my_data.csv", "--known-knots", "12"], ["known_knots", "between the data"]),
+        (["my_data.csv", "--shape", "convex", "--flat", "both"], ["contradict", "constant"]),
+        (["my_data.csv", "--discontinuous", "--flat", "both"], ["continuous"]),
         (["my_data.csv", "--knots", "many"], ["--knots", "auto", "'many'"]),
         (["my_data.csv", "--knots", "-1"], ["--knots", ">= 0", "'-1'"]),
         (["my_data.csv", "--knots", "2.5"], ["--knots", "'2.5'"]),
@@ -176,3 +186,31 @@ def test_the_path_and_steps_are_written(data: str) -> None:
     assert [piece["value"] for piece in steps["pieces"]] == [1.0, 3.0]
     assert "20.5" in Path("pieces.csv").read_text()
     assert "1 jumps" in run("steps.csv", "--steps").stdout
+
+
+def test_constraints_and_jumps_reach_the_estimator(data: str) -> None:
+    told = json.loads(
+        run(data, "--known-knots", "5", "--through", "0,1", "--through", "10,0", "--json").stdout
+    )
+    assert 5.0 in told["knot_places"]
+    first, last = told["pieces"][0], told["pieces"][-1]
+    assert first["intercept"] == pytest.approx(1, abs=1e-9)
+    assert last["intercept"] + 10 * last["slope"] == pytest.approx(0, abs=1e-9)
+    rising = json.loads(run(data, "--monotone", "increasing", "--flat", "right", "--json").stdout)
+    assert all(piece["slope"] >= 0 for piece in rising["pieces"])
+    assert rising["pieces"][-1]["slope"] == 0
+    Path("jump.csv").write_text("x,y\n" + "".join(f"{i},{0.1 * i + 2 * (i > 20)}\n" for i in range(50)))
+    jump = json.loads(run("jump.csv", "--discontinuous", "--json", "--plot", "jump.png").stdout)
+    assert jump["knot_places"] == [20.5]
+    assert jump["jumps"] == pytest.approx([2.0])
+    assert Path("jump.png").is_file()
+    days = "".join(f"2024-01-{i:02d},{abs(i - 16)}\n" for i in range(1, 32))
+    Path("days.csv").write_text("day,level\n" + days)
+    dated = json.loads(
+        run(
+            "days.csv", "--known-knots", "2024-01-16", "--knots", "1", "--through", "2024-01-16,0", "--json"
+        ).stdout
+    )
+    assert dated["knot_places"] == ["2024-01-16T00:00:00"]
+    assert "no intervals" not in run("jump.csv", "--discontinuous", "--interval", "0.9").stderr
+    assert "none are given" in run("jump.csv", "--discontinuous", "--interval", "0.9").stdout

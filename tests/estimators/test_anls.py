@@ -91,6 +91,7 @@ def test_the_paper_has_zero_on_the_left() -> None:
         model = ANLSRegressor(4, left="zero", search=search).fit(column(x), y)
         assert model.predict([[-5.0]]) == 0
         assert model.slopes_[0] == model.intercepts_[0] == 0
+        assert model.network_ is not None
         assert len(model.network_.knots) == model.n_knots_
         assert model.loss_history_[-1] == pytest.approx(
             half_loss(x, y, model.knots_, line=False), rel=1e-6, abs=1e-20

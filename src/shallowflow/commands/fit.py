@@ -25,6 +25,7 @@ SEARCHES = ("relocation", "anls")
 LEFT = ("line", "zero")
 SELECTIONS = ("cv", "bic")
 LOSSES = ("auto", "squared", "huber", "bisquare")
+MONOTONE, SHAPES, FLAT = ("increasing", "decreasing"), ("convex", "concave"), ("left", "right", "both")
 STEPS = 40
 """The most jumps of --steps."""
 SCHEMA = "shallowflow-fit-2"
@@ -49,6 +50,14 @@ SCHEMA = "shallowflow-fit-2"
 @click.option(
     "--loss", type=click.Choice(LOSSES), default="auto", show_default=True, help="What errors cost."
 )
+@click.option(
+    "--known-knots", metavar="X,…", help="Places of knots, separated by commas; --knots counts them."
+)
+@click.option("--through", metavar="X,Y", multiple=True, help="A point that f goes through; may be repeated.")
+@click.option("--monotone", type=click.Choice(MONOTONE), help="A function that only rises, or only falls.")
+@click.option("--shape", type=click.Choice(SHAPES), help="Slopes that only grow, or only shrink.")
+@click.option("--flat", type=click.Choice(FLAT), help="Outer pieces that are constant.")
+@click.option("--discontinuous", is_flag=True, help="Straight pieces that jump.")
 @click.option("--steps", is_flag=True, help="Constant pieces instead of straight ones.")
 @click.option("--interval", type=float, metavar="LEVEL", help="Intervals of knots and slopes, as in 0.95.")
 @click.option("--missing", type=click.Choice(("error", "drop")), default="error", show_default=True)
@@ -75,6 +84,7 @@ def fit(data: str, knots: str, interval: float | None, as_json: bool, **options:
       shallowflow fit my_data.csv --x x --y y --interval 0.95 --path path.csv
       shallowflow fit my_data.csv --knots 20 --plot fit.png --out pieces.csv
       shallowflow fit my_data.csv --knots 5 --left zero --search anls --json
+      shallowflow fit my_data.csv --monotone increasing --through 0,1
     """
     check_file(options["out"], "--out", ".csv", *(() if options["steps"] else (".json",)))
     check_file(options["plot"], "--plot", ".png", ".svg")
@@ -85,11 +95,14 @@ def fit(data: str, knots: str, interval: float | None, as_json: bool, **options:
     named = ("x", "y", "weights", "delimiter", "decimal", "date_format", "missing", "na")
     pairs = _read(data, PairOptions(**{name: options[name] for name in named}))
     if options["steps"]:
-        if options["plot"] or options["path_file"] or interval is not None:
-            raise InvalidInputError("--steps: does not go with --plot, --path or --interval")
+        others = ("plot", "path_file", "known_knots", "through", "monotone", "shape", "flat", "discontinuous")
+        if any(options[name] for name in others) or interval is not None:
+            raise InvalidInputError("--steps: does not go with --plot, --path, --interval or constraints")
         _fit_steps(pairs, _name(data), options["out"], as_json)
         return
     chosen = {name: options[name] for name in ("left", "search", "selection", "loss")}
+    chosen |= {name: options[name] for name in ("monotone", "shape", "flat")}
+    chosen |= {"continuous": not options["discontinuous"], **_constraints(options, pairs.dates)}
     model, seconds = _fitted(pairs, _name(data), n_knots, chosen)
     result = _result(model, pairs, _name(data), n_knots, seconds)
     result |= {"out": options["out"], "plot": options["plot"], "path": options["path_file"]}
@@ -100,6 +113,29 @@ def fit(data: str, knots: str, interval: float | None, as_json: bool, **options:
         print_json(result)
         return
     _print(model, pairs, result, interval)
+
+
+def _constraints(options: dict[str, Any], dates: bool) -> dict[str, Any]:
+    """Return known knots and points as the estimator takes them."""
+    known, pairs = options["known_knots"], [text.rpartition(",") for text in options["through"]]
+    return {
+        "known_knots": None
+        if known is None
+        else [_place(one, "--known-knots", dates) for one in known.split(",")],
+        "through": [(_place(x, "--through", dates), _place(y, "--through", False)) for x, _, y in pairs]
+        or None,
+    }
+
+
+def _place(text: str, name: str, dates: bool) -> Any:
+    """Return a number, or a date if x are."""
+    import numpy as np
+
+    try:
+        return np.datetime64(text.strip()) if dates else float(text)
+    except ValueError as error:
+        kind = "dates as 2024-05-31" if dates else "numbers"
+        raise InvalidInputError(f"{name}: must be {kind}, separated by commas, got {shown(text)}") from error
 
 
 def _name(data: str) -> str:
@@ -115,7 +151,7 @@ def _fitted(
     pairs: Pairs, name: str, n_knots: int | str, options: dict[str, Any]
 ) -> tuple[ANLSRegressor, float]:
     from shallowflow.estimators import ANLSRegressor
-    from shallowflow.estimators.columns import to_dates
+    from shallowflow.estimators.base import to_dates
     from shallowflow.reporting.terminal import progress_bar
 
     start = time.perf_counter()
@@ -173,6 +209,7 @@ def _result(
         "knot_places": _plain(list(model.knots_)),
         "loss_kind": model.loss_,
         "optimal": model.optimal_,
+        "jumps": _plain(list(model.jumps_)),
         "dropped": pairs.dropped,
         "read": list(pairs.notes),
         "notes": list(model.notes_),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 from typing import Any, Self
 
@@ -11,19 +12,21 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight
 
-from shallowflow.arrays import Bools, Floats, count, one_of, shown, unit_interval
+from shallowflow.arrays import Bools, Floats, count, one_of, real, shown, unit_interval
 from shallowflow.errors import InvalidInputError
-from shallowflow.estimators.base import UnivariateRegressor
-from shallowflow.estimators.columns import MISSING, as_column, complete_rows
+from shallowflow.estimators.base import MISSING, without_holes
+from shallowflow.estimators.constraints import DIRECTIONS, FLAT, SHAPES, Constraints, checked, scaled
 from shallowflow.estimators.criterion import FEW, choose
+from shallowflow.estimators.cuts import MOST_JUMPS, Jumping, jumping
 from shallowflow.estimators.exact import certified
 from shallowflow.estimators.noise import ROBUST, outliers
-from shallowflow.estimators.path import BEYOND, Path, PathRow, Progress
+from shallowflow.estimators.path import BEYOND, Obeying, Path, PathRow, Progress, constrained, default_largest
 from shallowflow.estimators.points import Points, Rows, distinct_rows
 from shallowflow.estimators.search import (
     SEARCHES,
     Step,
     best_on,
+    divided,
     limit_overshoot,
     polished,
     relocation,
@@ -40,8 +43,9 @@ from shallowflow.estimators.selection import (
     refitted,
     robust_path,
     select,
+    suspicious,
 )
-from shallowflow.estimators.summary import Summarising
+from shallowflow.estimators.summary import SummarisedRegressor
 
 LARGE = 10_000
 """Above so many points the knots are found on merged ones, and polished on all."""
@@ -51,9 +55,14 @@ LOSSES = ("auto", "squared", *ROBUST)
 WEIGHTS = ("repetition", "precision")
 EXTRAPOLATIONS = ("linear", "constant", "error")
 CERTIFY = ("auto", True, False)
+WORDS: dict[str, Any] = {"search": SEARCHES, "left": LEFT, "selection": SELECTIONS, "loss": LOSSES}
+WORDS |= {"weights": WEIGHTS, "missing": MISSING, "extrapolation": EXTRAPOLATIONS}
+WORDS |= {"monotone": DIRECTIONS, "shape": SHAPES, "flat": FLAT}
+PLAIN = ("search", "left", "selection", "validation_fraction", "max_iter")
+"""Options that belong to continuous fits without constraints."""
 
 
-class ANLSRegressor(Summarising, UnivariateRegressor):
+class ANLSRegressor(SummarisedRegressor):
     """Fit a continuous piecewise linear function to one feature by least squares, its knots found by search.
 
     Minimises ½ Σ w_i (f(x_i) − y_i)² over the knots and the lines between them: Active Neuron Least Squares
@@ -89,6 +98,11 @@ class ANLSRegressor(Summarising, UnivariateRegressor):
     missing : "error", or "drop": rows without a value of x or y are left out.
     extrapolation : beyond the data, "linear" goes along the outer pieces, "constant" stays at the last value,
         "error" refuses.
+    known_knots : places where f has a knot; `n_knots` counts them, too.
+    through : points [(x, y), …] that f goes through.
+    monotone : "increasing" or "decreasing"; shape : "convex" or "concave"; both hold beyond the data, too.
+    flat : "left", "right" or "both": the outer pieces that are constant.
+    continuous : False lets f jump at every knot; the best jumps there are, by dynamic programming.
 
     Attributes
     ----------
@@ -97,7 +111,8 @@ class ANLSRegressor(Summarising, UnivariateRegressor):
     slopes_ : (K + 1,), of the lines y = intercept + slope · x (per day for dates).
     intercepts_ : (K + 1,).
     n_knots_ : K.
-    network_ : the same function as a `KnotNetwork` (see `Pieces.to_network`).
+    network_ : the same function as a `KnotNetwork` (see `Pieces.to_network`); None if it jumps.
+    jumps_ : (K,), how far f jumps at its knots, 0 where it is continuous.
     path_ : what was tried, a list of `PathRow`: n_knots, loss, criterion, cv_error, knots.
     optimal_ : whether these are the best knots there are: True, False or None (not tried or not decided).
     loss_ : "squared", "huber" or "bisquare"; `outliers_` : (n,), which rows lie beyond 4.685 robust σ.
@@ -135,6 +150,12 @@ class ANLSRegressor(Summarising, UnivariateRegressor):
         weights: str = "repetition",
         missing: str = "error",
         extrapolation: str = "linear",
+        known_knots: Any = None,
+        through: Any = None,
+        monotone: str | None = None,
+        shape: str | None = None,
+        flat: str | None = None,
+        continuous: bool = True,
     ) -> None:
         self.n_knots = n_knots
         self.search = search
@@ -152,6 +173,12 @@ class ANLSRegressor(Summarising, UnivariateRegressor):
         self.weights = weights
         self.missing = missing
         self.extrapolation = extrapolation
+        self.known_knots = known_knots
+        self.through = through
+        self.monotone = monotone
+        self.shape = shape
+        self.flat = flat
+        self.continuous = continuous
 
     def fit(
         self,
@@ -169,8 +196,13 @@ class ANLSRegressor(Summarising, UnivariateRegressor):
         x, targets, weights, kept = self._rows_of(X, y, sample_weight)
         rows = distinct_rows(x, targets, weights, free_left=self.left == "line")
         points = rows.points()
+        own = scaled(self._obeys(), points)
+        self._obeys_ = bool(own) or not self.continuous
+        if self._obeys_:
+            self._reflect(rows, *self._fit_obeying(rows, points, own, progress), x, targets, weights, kept)
+            return self
         rng = check_random_state(self.random_state)
-        train, held_out = self._divided(points, rng)
+        train, held_out = divided(points, self.validation_fraction, rng)
         chosen = self._chosen(rows, train, progress)
         if chosen is not None and chosen.factors is not None:
             points = train = rows.points(chosen.factors)
@@ -191,30 +223,11 @@ class ANLSRegressor(Summarising, UnivariateRegressor):
         self._reflect(rows, points, chosen, x, targets, weights, kept)
         return self
 
-    def predict(self, X: ArrayLike) -> Floats:
-        """Return f at the rows of X, (n, 1) or (n,) → (n,)."""
-        x, low, high = self._places(X), self.pieces_.low, self.pieces_.high
-        if self.extrapolation == "error" and len(x) and (x.min() < low or x.max() > high):
-            shown_low, shown_high = self._shown(np.array([low, high]))
-            raise InvalidInputError(
-                f"X: must lie in the range of the fitted data, {shown_low} to {shown_high}, "
-                "with extrapolation='error'"
-            )
-        return self.pieces_.predict(np.clip(x, low, high) if self.extrapolation == "constant" else x)
-
     def _rows_of(self, X: Any, y: Any, sample_weight: Any) -> tuple[Floats, Floats, Floats, Bools | None]:
         """Return x, y and weights (n,) of the rows that have values, and which ones those are (None: all)."""
         kept = None
         if self.missing == "drop":
-            column = as_column(X, vectors=self._vectors)
-            kept = complete_rows(column.values, y)
-            if not kept.any():
-                raise InvalidInputError("X, y: no row has a value of both, got missing ones only")
-            if kept.all():
-                kept = None
-            else:
-                X, y = np.asarray(X)[kept], np.asarray(y)[kept]
-                sample_weight = None if sample_weight is None else np.asarray(sample_weight)[kept]
+            X, y, sample_weight, kept = without_holes(X, y, sample_weight, vectors=self._vectors)
         x, targets = self._validated(X, y)
         weights = _check_sample_weight(sample_weight, x, dtype=np.float64, ensure_non_negative=True)
         if self.weights == "precision" and weights.sum() > 0:
@@ -229,16 +242,11 @@ class ANLSRegressor(Summarising, UnivariateRegressor):
                 )
         else:
             count(self.n_knots, "n_knots", at_least=0)
-        for name, allowed in (
-            ("search", SEARCHES),
-            ("left", LEFT),
-            ("selection", SELECTIONS),
-            ("loss", LOSSES),
-            ("weights", WEIGHTS),
-            ("missing", MISSING),
-            ("extrapolation", EXTRAPOLATIONS),
-        ):
-            one_of(getattr(self, name), name, allowed)
+        for name, allowed in WORDS.items():
+            if getattr(self, name) is not None or None not in allowed:
+                one_of(getattr(self, name), name, [word for word in allowed if word])
+        if not isinstance(self.continuous, bool | np.bool_):
+            raise InvalidInputError(f"continuous: must be True or False, got {shown(self.continuous)}")
         if self.certify not in CERTIFY:
             raise InvalidInputError(f"certify: must be 'auto', True or False, got {shown(self.certify)}")
         count(self.n_starts, "n_starts")
@@ -249,15 +257,49 @@ class ANLSRegressor(Summarising, UnivariateRegressor):
             if getattr(self, name) is not None:
                 count(getattr(self, name), name)
 
-    def _divided(self, points: Points, rng: np.random.RandomState) -> tuple[Points, Points | None]:
-        """Return the points for the search and those held out of it (at least one of each, if any are)."""
-        size = len(points.x)
-        held = min(max(round(self.validation_fraction * size), 1), size - 1)
-        if self.validation_fraction == 0 or held == 0:
-            return points, None
-        out = np.zeros(size, dtype=np.bool_)
-        out[rng.permutation(size)[:held]] = True
-        return points.part(~out), points.part(out)
+    def _obeys(self) -> Constraints:
+        """Return what f must obey, in the user's units."""
+        given = [] if self.through is None else list(self.through)
+        if any(np.ndim(pair) != 1 or len(pair) != 2 for pair in given):
+            raise InvalidInputError("through: must be points (x, y), as in [(0, 1), (2, 5)]")
+        knots = self._as_places([] if self.known_knots is None else self.known_knots, "known_knots")
+        x = self._as_places([pair[0] for pair in given], "through")
+        points = np.stack([x, [real(pair[1], "through") for pair in given]], axis=1)
+        own = checked(knots, points, self.monotone, self.shape, self.flat)
+        usual = ANLSRegressor()
+        for name in PLAIN if own or not self.continuous else ():
+            if (asked := getattr(self, name)) != (default := getattr(usual, name)):
+                raise InvalidInputError(f"{name}: must be {default!r} under constraints, got {shown(asked)}")
+        if own and not self.continuous:
+            raise InvalidInputError("continuous: must be True under other constraints, got False")
+        return own
+
+    def _fit_obeying(
+        self, rows: Rows, points: Points, own: Constraints, progress: Progress | None
+    ) -> tuple[Points, Selected]:
+        """Fit under constraints, or with jumps; rows far off are judged by the fit without them."""
+        exactly = None if isinstance(self.n_knots, str) else self.n_knots
+        free = None
+        doubt = self.loss == "auto" and self.continuous and suspicious(rows, self.weights == "precision")
+        if self.loss in ROBUST or doubt:
+            free = self._chosen(rows, points, progress)
+            points = rows.points(None if free is None else free.factors)
+        most = min(default_largest(points), MOST_JUMPS) if self.max_knots is None else self.max_knots
+        bounds = self.min_knots, max(most, self.min_knots)
+        found: Jumping | Obeying
+        if self.continuous:
+            found = constrained(points, own, exactly, bounds=bounds, least=self.min_points, progress=progress)
+            self.optimal_ = None
+        else:
+            found = jumping(points, exactly, bounds, self.min_points)
+            self.optimal_ = found.optimal
+        self._remember(points.pieces(found.knots, found.lines, own.knots if self.continuous else found.knots))
+        self.loss_history_ = points.half_sums(np.array([found.loss]))
+        self.n_iter_, self.validation_history_ = 1, np.empty(0)
+        chosen = Selected(found.knots, found.fits, found.criteria, noise=found.noise)
+        if free is None or free.factors is None:
+            return points, chosen
+        return points, replace(chosen, loss=free.loss, factors=free.factors)
 
     def _chosen(self, rows: Rows, train: Points, progress: Progress | None) -> Selected | None:
         """Return the path and what is chosen on it; None where a search of a given number needs none."""

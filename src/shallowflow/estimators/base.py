@@ -1,30 +1,34 @@
-"""What the estimators share: one column in, by scikit-learn's conventions, and `Pieces` out.
+"""What the estimators share: one column in, by scikit-learn's conventions and analysts' habits, `Pieces` out.
 
-`Pieces` is a continuous piecewise linear function, kept as the line of every piece.
+x may be a vector, a Series, a column of a table, or dates, which become days since 1970-01-01, in UTC. pandas
+and polars are known by what they offer (`columns`, `name`, `__array__`), and imported by none of this.
+`Pieces` is a piecewise linear function, kept as the line of every piece.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from shallowflow.arrays import Floats, FrozenArrays, increasing, real, vector
+from shallowflow.arrays import Bools, Floats, FrozenArrays, increasing, real, vector
 from shallowflow.errors import InvalidInputError
-from shallowflow.estimators.columns import as_column, to_dates
 from shallowflow.models.networks import KnotNetwork, inputs_of
 
 MEETING = 1e-8
 """Lines that are apart by less than this share of the function's size meet."""
+MISSING = ("error", "drop")
+MICROSECONDS_A_DAY = 86_400e6
 
 
 class OneFeatureRegressor(RegressorMixin, BaseEstimator):
-    """Base of regressors y ≈ f(x) for one feature x: a column, a vector, dates (`columns`)."""
+    """Base of regressors y ≈ f(x) for one feature x: a column, a vector, dates (`as_column`)."""
 
     _vectors = True
     """Whether a vector (n,) is taken for a column (n, 1); scikit-learn's own checks want it refused."""
@@ -60,6 +64,15 @@ class OneFeatureRegressor(RegressorMixin, BaseEstimator):
                 f"X: must have shape (n, 1), got {inputs.shape}; choose one feature, as in X[:, [0]]"
             )
         return inputs[:, 0]
+
+    def _as_places(self, values: Any, name: str) -> Floats:
+        """Return places on the line as numbers; dates if x are."""
+        if not len(values):
+            return np.empty(0)
+        column = as_column(np.asarray(values))
+        if column.dates != self._dates:
+            raise InvalidInputError(f"{name}: must be {'dates' if self._dates else 'numbers'} as x")
+        return vector(np.ravel(column.values), name)
 
     def _shown(self, places: Floats) -> Any:
         """Return places on the line as the user has them: numbers or dates."""
@@ -128,14 +141,19 @@ class Pieces(FrozenArrays):
         return np.concatenate([self.knots, [np.inf]])
 
     @property
-    def continuous(self) -> bool:
-        """Whether the lines meet at the knots, up to rounding."""
+    def jumps(self) -> Floats:
+        """How far f jumps at its knots, (K,); 0 where the lines meet, up to rounding."""
         left, right = (
             self.heights[piece] + self.slopes[piece] * (self.knots - self.centres[piece])
             for piece in (slice(None, -1), slice(1, None))
         )
         size = np.abs(self.heights).max() + np.abs(self.slopes).max() * (self.high - self.low)
-        return bool(np.all(np.abs(left - right) <= MEETING * size))
+        return np.asarray(np.where(np.abs(right - left) <= MEETING * size, 0.0, right - left))
+
+    @property
+    def continuous(self) -> bool:
+        """Whether the lines meet at the knots, up to rounding."""
+        return not self.jumps.any()
 
     @property
     def intercepts(self) -> Floats:
@@ -154,6 +172,8 @@ class Pieces(FrozenArrays):
         Such a network vanishes left of its first knot. A first line other than zero is made by two extra
         knots left of all else, at one and two data ranges from it: right of the second one the network is f.
         """
+        if not self.continuous:
+            raise InvalidInputError("pieces: must meet at the knots to be a network, got a jump")
         outer = np.diff(self.slopes)
         if self.heights[0] == 0 and self.slopes[0] == 0:
             return KnotNetwork(self.knots, outer) if len(outer) else KnotNetwork([self.low], [0.0])
@@ -180,17 +200,120 @@ class UnivariateRegressor(OneFeatureRegressor):
     `n_knots_`.
     """
 
+    extrapolation: str = "linear"
     pieces_: Pieces
+    network_: KnotNetwork | None
 
     def predict(self, X: ArrayLike) -> Floats:
         """Return f at the rows of X, (n, 1) or (n,) → (n,)."""
-        x = self._places(X)
-        return self.pieces_.predict(x)
+        x, low, high = self._places(X), self.pieces_.low, self.pieces_.high
+        if self.extrapolation == "error" and len(x) and (x.min() < low or x.max() > high):
+            shown_low, shown_high = self._shown(np.array([low, high]))
+            raise InvalidInputError(
+                f"X: must lie in the range of the fitted data, {shown_low} to {shown_high}, "
+                "with extrapolation='error'"
+            )
+        return self.pieces_.predict(np.clip(x, low, high) if self.extrapolation == "constant" else x)
 
     def _remember(self, pieces: Pieces) -> None:
         """Set the fitted attributes that follow from the pieces."""
         self.pieces_ = pieces
-        self.network_ = pieces.to_network()
+        self.jumps_ = pieces.jumps
+        self.network_ = None if self.jumps_.any() else pieces.to_network()
         self.knots_ = self._shown(pieces.knots)
         self.slopes_, self.intercepts_ = pieces.slopes, pieces.intercepts
         self.n_knots_ = len(pieces.knots)
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """x as scikit-learn takes it, whether it was dates, and its name if it has one."""
+
+    values: Any
+    dates: bool
+    name: str | None
+
+
+def as_column(X: Any, *, vectors: bool = True) -> Column:
+    """Return x (n, 1) with dates as days; what else there is wrong with it, scikit-learn will say.
+
+    vectors: whether a vector (n,) is taken for a column.
+    """
+    columns = getattr(X, "columns", None)
+    name = columns[0] if columns is not None and len(columns) == 1 else getattr(X, "name", None)
+    name = name if isinstance(name, str) else None
+    array = _moments(X)
+    if array is not None:
+        days: Any = to_days(array)
+        return Column(days[:, None] if days.ndim == 1 and vectors else days, True, name)
+    if vectors and columns is None:
+        try:
+            plain = np.asarray(X)
+        except ValueError:
+            return Column(X, False, name)  # a ragged list
+        if plain.ndim == 1 and plain.dtype.kind in "biufO" and plain.size:
+            return Column(plain[:, None], False, name)
+    return Column(X, False, name)
+
+
+def _moments(X: Any) -> NDArray[np.datetime64] | None:
+    """Return dates as an array, None if X does not consist of them."""
+    if hasattr(X, "tocsr") or isinstance(X, str):
+        return None
+    try:
+        array = np.asarray(X)
+    except (ValueError, TypeError):
+        return None
+    if array.dtype.kind == "M":
+        return array
+    if array.dtype.kind != "O" or array.size == 0:
+        return None
+    first = next((one for one in array.flat if one is not None and one == one), None)
+    if not isinstance(first, dt.date):
+        return None
+    moments = [np.datetime64("NaT") if one is None or one != one else _utc(one) for one in array.flat]
+    return np.array(moments, dtype="datetime64[us]").reshape(array.shape)
+
+
+def _utc(moment: Any) -> np.datetime64:
+    """Return a date or a time; one with a zone in UTC."""
+    if getattr(moment, "tzinfo", None) is not None:
+        moment = moment.astimezone(dt.UTC).replace(tzinfo=None)
+    return np.datetime64(moment, "us")
+
+
+def to_days(moments: NDArray[np.datetime64]) -> Floats:
+    """Return dates as days since 1970-01-01; NaN where there is none."""
+    exact = moments.astype("datetime64[us]")
+    days = exact.astype(np.int64) / MICROSECONDS_A_DAY
+    return np.asarray(np.where(np.isnat(exact), np.nan, days))
+
+
+def to_dates(days: ArrayLike) -> NDArray[np.datetime64]:
+    """Return days since 1970-01-01 as dates, to the second."""
+    seconds = np.round(np.asarray(days, dtype=np.float64) * 86_400.0)
+    return seconds.astype(np.int64).astype("datetime64[s]")
+
+
+def complete_rows(x: Any, y: ArrayLike) -> Bools:
+    """Return which rows (n,) have a value of both x (n, 1) and y (n,)."""
+    try:
+        there, targets = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    except (ValueError, TypeError) as error:
+        raise InvalidInputError(f"X, y: must be numbers or dates for missing='drop': {error}") from error
+    if len(there) != len(targets):
+        raise InvalidInputError(f"X, y: must have equal lengths, got {len(there)} and {len(targets)}")
+    return ~(
+        np.isnan(there).reshape(len(there), -1).any(axis=1) | np.isnan(targets).reshape(len(there), -1)[:, 0]
+    )
+
+
+def without_holes(X: Any, y: Any, sample_weight: Any, *, vectors: bool) -> tuple[Any, Any, Any, Bools | None]:
+    """Return X, y and weights of the rows with values of both, and which ones those are (None: all)."""
+    kept = complete_rows(as_column(X, vectors=vectors).values, y)
+    if not kept.any():
+        raise InvalidInputError("X, y: no row has a value of both, got missing ones only")
+    if kept.all():
+        return X, y, sample_weight, None
+    weights = None if sample_weight is None else np.asarray(sample_weight)[kept]
+    return np.asarray(X)[kept], np.asarray(y)[kept], weights, kept

@@ -1,17 +1,44 @@
-"""Cuts of sorted data into constant pieces: their best places, and which of them pay."""
+"""Cuts of sorted data into pieces, constant or straight: their best places, and which of them pay.
+
+**Straight pieces that jump.** Between two cuts f is the line of least squares: the sides of a jump do not see
+each other, so the best cuts come from dynamic programming (`kernels.fitting.partition`). A jump has a place,
+a height and a turn, three parameters: 3 log n in the criterion of `criterion`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Protocol
 
 import numpy as np
 
 from shallowflow.arrays import Floats, Ints
-from shallowflow.estimators.points import Points
+from shallowflow.estimators.criterion import ROUNDING, Choice, Fitted, criterion
+from shallowflow.estimators.noise import WHITE, Correlation, correlation
+from shallowflow.estimators.points import Points, values
 from shallowflow.kernels.fitting.partition import divisions
 
 ROUNDS = 50
 """Of moving every cut to its best place."""
+PER_JUMP = 3
+"""Parameters of a jump between straight pieces."""
+MOST_JUMPS, JUMP_POINTS = 40, 2000
+"""The most jumps that are tried unasked, and how many points dynamic programming is given."""
+
+
+class Misfits(Protocol):
+    """The misfit of any piece."""
+
+    @property
+    def size(self) -> int:
+        """The number of points."""
+        ...
+
+    def misfit(self, begin: int | Ints, end: int | Ints) -> Floats:
+        """Return the least Σ w r² over the points begin … end − 1."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +82,7 @@ def sums_of(points: Points) -> Sums:
     return Sums(running(points.w), running(points.w * y), running(points.w * y * y))
 
 
-def refined(cuts: Ints, sums: Sums, reach: int) -> Ints:
+def refined(cuts: Ints, sums: Misfits, reach: int) -> Ints:
     """Return cuts moved one at a time to the best place within `reach` points, between neighbours."""
     cuts = cuts.copy()
     for _ in range(ROUNDS):
@@ -125,3 +152,117 @@ def criterion_of(cuts: Ints, sums: Sums, scatter: float, size: float) -> float:
     shares = np.diff(sums.w[np.concatenate([[0], cuts, [sums.size]])]) / sums.w[-1]
     penalty = 3.0 * len(cuts) * np.log(size) + np.log(shares).sum()
     return float(freedom * np.log(misfit / whole) + penalty)
+
+
+@dataclass(frozen=True, eq=False)
+class LineSums:
+    """Running sums over sorted points, (n + 1, 6), for pieces that are straight: as `Sums`."""
+
+    sums: Floats
+
+    @property
+    def size(self) -> int:
+        """The number of points."""
+        return len(self.sums) - 1
+
+    def misfit(self, begin: int | Ints, end: int | Ints) -> Floats:
+        """Return the least Σ w r² of a line over the points begin … end − 1."""
+        w, x, y, xx, xy, yy = (self.sums[end] - self.sums[begin]).T
+        sxx, sxy = xx - x * x / w, xy - x * y / w
+        slope = np.divide(sxy, sxx, out=np.zeros_like(sxy), where=np.asarray(end - begin) > 1)
+        return np.asarray(np.maximum(yy - y * y / w - slope * sxy, 0.0))
+
+
+def line_sums(points: Points) -> LineSums:
+    """Return the sums of sorted, merged points."""
+    w = points.w
+    x, y = (column - np.average(column, weights=w) for column in (points.x, points.y))
+    rows = np.stack([w, w * x, w * y, w * x * x, w * x * y, w * y * y], axis=1)
+    return LineSums(np.concatenate([np.zeros((1, 6)), np.cumsum(rows, axis=0)]))
+
+
+def lines_between(points: Points, cuts: Ints) -> tuple[Floats, Floats, float]:
+    """Return where the cuts are, (n,), the lines between, (n + 1, 3), and their loss."""
+    x, y, w = points.x, points.y, points.w
+    edges, lines, loss = [0, *map(int, cuts), len(x)], [], 0.0
+    for begin, end in pairwise(edges):
+        part = slice(begin, end)
+        mean_x, mean_y = (float(np.average(column[part], weights=w[part])) for column in (x, y))
+        spread = w[part] * (x[part] - mean_x)
+        slope = float(spread @ (y[part] - mean_y) / (spread @ (x[part] - mean_x))) if end > begin + 1 else 0.0
+        rest = y[part] - mean_y - slope * (x[part] - mean_x)
+        loss += float(w[part] @ (rest * rest))
+        lines.append((mean_x, mean_y, slope))
+    return 0.5 * (x[cuts - 1] + x[cuts]), np.array(lines), loss
+
+
+@dataclass(frozen=True, eq=False)
+class Jumping:
+    """Path, criterion and noise; the fit: its loss, jumps at (n,), lines (n + 1, 3), whether it is best."""
+
+    fits: dict[int, Fitted]
+    criteria: dict[int, float]
+    noise: Correlation
+    loss: float
+    knots: Floats
+    lines: Floats
+    optimal: bool | None
+
+
+def jumping(points: Points, exactly: int | None, bounds: tuple[int, int], least: int = 1) -> Jumping:
+    """Return straight pieces with `exactly` so many jumps, or as many as the criterion calls for (None).
+
+    bounds: the fewest and the most jumps. Beyond 2,000 points neighbours are merged, the cuts then refined.
+    """
+    coarse, least = points.coarser(JUMP_POINTS), max(least, 2)
+    most = max(min(bounds[1] if exactly is None else exactly, len(coarse.x) // least - 1), 0)
+    costs, found = divisions(coarse.x, coarse.y, coarse.w, most, lines=True, least=least)
+    fits = {k: _jump_fit(coarse, cuts) for k, cuts in enumerate(found) if np.isfinite(costs[k])}
+    choice = choose_jumps(fits, points.size, float(coarse.w.sum()))
+    number = max(fits) if exactly is not None else max(choice.number, min(bounds[0], max(fits)))
+    cuts, merged = found[number], len(coarse.x) < len(points.x)
+    if merged:
+        size = -(-len(points.x) // JUMP_POINTS)
+        cuts = refined(cuts * size, line_sums(points), 2 * size)
+        if exactly is None:
+            cuts = _unmerged(points, cuts, 2 * size, choice.noise.tau, bounds[0])
+    knots, lines, loss = lines_between(points, cuts)
+    return Jumping(fits, choice.values, choice.noise, loss, knots, lines, None if merged else True)
+
+
+def _unmerged(points: Points, cuts: Ints, reach: int, tau: float, fewest: int) -> Ints:
+    """Return the cuts without those that are of no use on all points: a merged point may straddle a jump."""
+    sums, scatter = line_sums(points), float(points.scatter.sum())
+
+    def total(cuts: Ints) -> float:
+        edges = np.concatenate([[0], cuts, [sums.size]])
+        return float(sums.misfit(edges[:-1], edges[1:]).sum()) + scatter
+
+    while len(cuts) > fewest:
+        fewer = min((np.delete(cuts, k) for k in range(len(cuts))), key=total)
+        fewer = refined(fewer, sums, reach)
+        losses = {0: total(cuts[:0]), len(cuts): total(cuts), len(fewer): total(fewer)}
+        values = criterion(losses, points.size, float(points.w.sum()), tau, PER_JUMP)
+        if values[len(fewer)] > values[len(cuts)]:
+            break
+        cuts = fewer
+    return cuts
+
+
+def _jump_fit(points: Points, cuts: Ints) -> Fitted:
+    knots, lines, loss = lines_between(points, cuts)
+    rest = np.sqrt(points.w) * (points.y - values(knots, lines, points.x))
+    return Fitted(knots, loss + float(points.scatter.sum()), rest)
+
+
+def choose_jumps(fits: Mapping[int, Fitted], size: float, total: float) -> Choice:
+    """Return the number of jumps of least criterion; n points count as n/τ where residuals are correlated."""
+    losses = {number: fit.loss for number, fit in fits.items()}
+    found = criterion(losses, size, total, per_knot=PER_JUMP)
+    number = min(found, key=lambda one: found[one])
+    exact = fits[number].loss <= ROUNDING * total
+    noise = WHITE if exact else correlation(fits[number].rest, PER_JUMP * number + 2)
+    if noise.tau > 1:
+        found = criterion(losses, size, total, noise.tau, PER_JUMP)
+        number = min(found, key=lambda one: found[one])
+    return Choice(number, found, noise)

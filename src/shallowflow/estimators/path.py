@@ -8,16 +8,30 @@ by a factor ⁴√2, and those around the chosen one are filled in.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from shallowflow.arrays import Floats
-from shallowflow.estimators.criterion import FEW, Fitted
-from shallowflow.estimators.noise import residuals
-from shallowflow.estimators.points import Points
-from shallowflow.estimators.search import paper_moves, relocation, starts, summary, useful
+from shallowflow.errors import InvalidInputError
+from shallowflow.estimators.constraints import ConstrainedFit, Constraints
+from shallowflow.estimators.criterion import FEW, Fitted, choose, criterion
+from shallowflow.estimators.noise import Correlation, residuals
+from shallowflow.estimators.points import Points, values
+from shallowflow.estimators.search import (
+    SETTLED,
+    Losses,
+    added,
+    exchanged,
+    paper_moves,
+    relocation,
+    settled,
+    starts,
+    summary,
+    useful,
+)
 
 LARGEST, POINTS_PER_KNOT, TIED_POINTS_PER_KNOT = 200, 5, 2
 """The most knots that are tried unless the user says otherwise, and the fewest points for each.
@@ -30,9 +44,17 @@ REFINED = 6
 """How many numbers are tried between two neighbours of the geometric series."""
 ROUNDS, WIDTH = 10, 3
 """How far each search by relocation goes on the way."""
+SEARCHED_POINTS, SETTLED_POINTS = 2_000, 20_000
+"""Neighbours are merged to so many for the search, and for the last moves of the knots."""
+PAST = 3
+"""The walk ends so many knots after the best number by the criterion."""
+EXCHANGED = 4
+"""Up to so many knots each is tried elsewhere, too, where a loss is known by its values alone."""
 
 Progress = Callable[[float | None, str], None]
 """Called with the fraction done, None where that is not known, and what is being done."""
+Found = dict[int, tuple[Floats, float]]
+"""Knots and their loss, by their number."""
 
 
 def numbers_up_to(largest: int) -> list[int]:
@@ -151,3 +173,126 @@ class Path:
                     chosen.append(i)
                     taken[i + 1] = True
         return np.delete(knots[: len(costs)], chosen)
+
+
+def walked(
+    problem: Losses,
+    most: int,
+    begin: Callable[[int], list[Floats]],
+    enough: Callable[[Found], bool],
+    progress: Progress | None = None,
+) -> Found:
+    """Return the best free knots (n,) and their loss for n = 0, …, most; forward until that is `enough`.
+
+    For losses known by their values alone; `begin` returns knots to start from besides those of the walk.
+    """
+    found: Found = {0: settled(problem, np.empty(0))}
+
+    def offer(number: int, start: Floats) -> None:
+        if len(start) == number and (number not in found or problem.loss(start) < np.inf):
+            new = settled(problem, start)
+            if number not in found or new[1] < found[number][1]:
+                found[number] = new
+
+    for number in range(1, most + 1):
+        if progress:
+            progress(None, f"trying {number:,} knots")
+        for start in (added(problem, found[number - 1][0]), *begin(number)):
+            offer(number, start)
+        if enough(found):
+            break
+    for number in range(max(found) - 1, 0, -1):
+        if progress:
+            progress(None, f"back to {number:,} knots")
+        more = found[number + 1][0]
+        offer(number, min((np.delete(more, k) for k in range(number + 1)), key=problem.loss))
+        if number <= EXCHANGED:
+            offer(number, exchanged(problem, found[number][0]))
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Obeying:
+    """The path, its criterion and noise; the fit: its loss, knots (n,), lines (n + 1, 3)."""
+
+    fits: dict[int, Fitted]
+    criteria: dict[int, float]
+    noise: Correlation
+    loss: float
+    knots: Floats
+    lines: Floats
+
+
+def constrained(
+    points: Points,
+    own: Constraints,
+    exactly: int | None,
+    *,
+    bounds: tuple[int, int],
+    least: int = 1,
+    progress: Progress | None = None,
+) -> Obeying:
+    """Return the best fit with `exactly` so many knots, or as many as the criterion calls for (None).
+
+    bounds: the fewest and the most knots; known ones count. The criterion counts what is searched for.
+    """
+    known, coarse = len(own.knots), points.coarser(SEARCHED_POINTS)
+    problem = ConstrainedFit(coarse, own, least)
+    if exactly is not None and exactly < known:
+        raise InvalidInputError(f"n_knots: must count the {known} known knots, got {exactly}")
+    seed, scatter = problem.seed(), float(coarse.scatter.sum())
+    most = bounds[1] - known if exactly is None else exactly - known + BEYOND
+    most = max(useful(max(most, 0), coarse, least), len(seed))
+
+    def enough(found: Found) -> bool:
+        fits = {n: loss + scatter for n, (_, loss) in found.items() if np.isfinite(loss)}
+        if exactly is not None or not fits or max(found) < len(seed):
+            return False
+        start = min(fits)
+        values = criterion({n - start: loss for n, loss in fits.items()}, points.size, float(coarse.w.sum()))
+        return max(found) - start >= min(values, key=lambda n: values[n]) + PAST
+
+    found = walked(problem, most, _Starts(coarse, own, seed, least), enough, progress)
+    fits = {n: _fitted(problem, free) for n, (free, loss) in found.items() if np.isfinite(loss)}
+    if not fits:
+        raise InvalidInputError(f"through: no function with {most + known} knots or fewer obeys")
+    start = min(fits)
+    choice = choose({n - start: fit for n, fit in fits.items()}, points.size, float(coarse.w.sum()))
+    number = max(choice.number + start, min(bounds[0] - known, max(fits)))
+    if exactly is not None:
+        number = min(exactly - known, max(fits))
+        if number not in fits:
+            raise InvalidInputError(f"n_knots: {start + known} are needed to obey, got {exactly}")
+    free, _ = settled(ConstrainedFit(points.coarser(SETTLED_POINTS), own, least), found[number][0], SETTLED)
+    loss, knots, lines = ConstrainedFit(points, own, least).lines(free)
+    return Obeying(
+        {n + known: fit for n, fit in fits.items()},
+        {n + start + known: value for n, value in choice.values.items()},
+        choice.noise,
+        loss,
+        knots,
+        lines,
+    )
+
+
+def _fitted(problem: ConstrainedFit, free: Floats) -> Fitted:
+    loss, knots, lines = problem.lines(free)
+    points = problem.points
+    rest = np.sqrt(points.w) * (points.y - values(knots, lines, points.x))
+    return Fitted(knots, loss + float(points.scatter.sum()), rest)
+
+
+class _Starts:
+    """Knots to start from: those of fits without constraints, and those with which there is a fit."""
+
+    def __init__(self, points: Points, own: Constraints, seed: Floats, least: int) -> None:
+        self._path, self._own, self._seed = Path(points, least=least), own, seed
+
+    def __call__(self, number: int) -> list[Floats]:
+        x = self._path.points.x
+        knots = self._path.knots(useful(number + len(self._own.knots), self._path.points))
+        knots = knots[(knots > x[0]) & (knots < x[-1])]
+        for known in self._own.knots:
+            if len(knots):
+                knots = np.delete(knots, int(np.argmin(np.abs(knots - known))))
+        return [knots, self._seed]

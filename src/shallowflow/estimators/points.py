@@ -68,15 +68,15 @@ class Points:
         loss, lines = fit(knots, *self.data)
         return float(loss), lines
 
-    def pieces(self, knots: Floats, lines: Floats) -> Pieces:
+    def pieces(self, knots: Floats, lines: Floats, known: Floats | tuple[()] = ()) -> Pieces:
         """Return the lines (n + 1, 3) of `kernels.fitting.chain.fit` with knots (n,) in the original units.
 
-        Knots where the line does not change, dead or in a gap of the data, are left out.
+        Knots where the line does not change, dead or in a gap of the data, are left out, but for known ones.
         """
         places = self.low + self.half * knots
         kept = np.append(places[1:] > places[:-1], True)[: len(places)]
-        places, lines = places[kept], lines[np.concatenate([[True], kept])]
-        turns = lines[1:, 2] != lines[:-1, 2]
+        places, lines, knots = places[kept], lines[np.concatenate([[True], kept])], knots[kept]
+        turns = (lines[1:, 2] != lines[:-1, 2]) | np.isin(knots, known)
         places, lines = places[turns], lines[np.concatenate([[True], turns])]
         with np.errstate(over="ignore", invalid="ignore"):
             slopes = lines[:, 2] * (self.scale / self.half)

@@ -11,14 +11,20 @@ the data, to fit an outlier, or to have one knot, where two lines far outside me
 Relocation therefore limits the overshoot. Where |f| at a knot among the data exceeds `LARGEST_VALUE` the knot
 is replaced by two, one on either data point beside it: a straight line bridges the gap. The knot of least
 worth goes if there are too many. A gap in which f still overshoots loses its knot.
+
+Where a loss is known by its values alone (`Losses`: fits under constraints), knots are moved one at a time,
+over the whole room between their neighbours first, then closely; after each round all together, along what
+the round has changed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
+from scipy.optimize import minimize_scalar
 
 from shallowflow.arrays import Floats
 from shallowflow.estimators.points import Points, squared_errors, values
@@ -31,6 +37,12 @@ POLISH_STEPS, POLISH_TOLERANCE = 20, 1e-7
 """On all points, when the knots were found on merged ones."""
 CHUNK = 64
 """Moves of ANLS between two looks at the knots."""
+ROOM, NEAR = 24, 6
+"""Places that are tried for a knot: in all the room it has, and on either side of where it is."""
+CLOSER = 1e-3
+"""How closely the best place is found between two that were tried, in one round."""
+ROUNDS, ROUGHLY, SETTLED = 40, 1e-4, 1e-10
+"""Most rounds of moving every knot; the share of the loss below which a gain ends them: on the way, last."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,6 +136,17 @@ def best_on(held_out: Points, train: Points, steps: Iterable[Step]) -> tuple[Ste
     return Step(best.knots, whole.losses, whole.iterations), errors
 
 
+def divided(points: Points, fraction: float, rng: np.random.RandomState) -> tuple[Points, Points | None]:
+    """Return the points for the search and those held out of it (at least one of each, if any are)."""
+    size = len(points.x)
+    held = min(max(round(fraction * size), 1), size - 1)
+    if fraction == 0 or held == 0:
+        return points, None
+    out = np.zeros(size, dtype=np.bool_)
+    out[rng.permutation(size)[:held]] = True
+    return points.part(~out), points.part(out)
+
+
 def useful(n_knots: int, points: Points, least: int = 1) -> int:
     """Return how many of n_knots can matter: with this many the points are interpolated.
 
@@ -210,3 +233,97 @@ def _exchanged(knots: Floats, out: int, ends: Floats, points: Points) -> Floats:
         worth[np.isin(new[: len(worth)], ends)] = np.inf
         new = np.delete(new, np.argmin(worth)) if len(worth) == len(new) else new[:-1]
     return np.append(new, np.full(len(knots) - len(new), points.x[-1]))
+
+
+class Losses(Protocol):
+    """A loss of free knots (n,), known by its values alone: ∞ where they may not be, or not below `below`.
+
+    fixed: places that no knot may pass.
+    """
+
+    points: Points
+    fixed: Floats
+
+    def loss(self, free: Floats, below: float = np.inf) -> float:
+        """Return the loss."""
+        ...
+
+
+def _places(x: Floats) -> Floats:
+    """Return where a further knot is tried first: among the data, at equal numbers of points."""
+    inner = np.unique(np.concatenate([x[1:-1], 0.5 * (x[1:] + x[:-1])]))
+    return np.asarray(inner[np.unique(np.linspace(0, len(inner) - 1, 2 * ROOM).round().astype(int))])
+
+
+def added(problem: Losses, free: Floats) -> Floats:
+    """Return the knots and the one that gains most."""
+    best, least = np.append(free, problem.points.x[-1]), np.inf
+    for place in _places(problem.points.x):
+        trial = np.sort(np.append(free, place))
+        loss = problem.loss(trial, least)
+        if loss < least:
+            best, least = trial, loss
+    return best
+
+
+def exchanged(problem: Losses, free: Floats) -> Floats:
+    """Return the knots after the best exchange of one for another anywhere."""
+    trials = [added(problem, np.delete(free, k)) for k in range(len(free))]
+    return min(trials, key=problem.loss)
+
+
+def settled(problem: Losses, free: Floats, enough: float = ROUGHLY) -> tuple[Floats, float]:
+    """Return the knots (n,) after moving them as long as that gains this share, and the loss."""
+    free, loss = np.sort(free), problem.loss(free)
+    if not len(free):
+        return free, loss
+    for round_ in range(ROUNDS):
+        before, began = free, loss
+        for k in range(len(free)):
+            free, loss = _moved(problem, free, loss, k, wide=round_ % 4 == 0)
+        further = free + (free - before)
+        after = problem.loss(further) if np.all(np.diff(further) > 0) else np.inf
+        if after < loss:
+            free, loss = further, after
+        if not began - loss > enough * began and np.isfinite(began):
+            break
+    return free, loss
+
+
+def _moved(problem: Losses, free: Floats, loss: float, k: int, *, wide: bool) -> tuple[Floats, float]:
+    """Return the knots with the k-th at its best place between its neighbours, and the loss."""
+    fixed = np.append(problem.fixed, np.delete(free, k))
+    low, high = fixed[fixed < free[k]].max(), fixed[fixed > free[k]].min()
+    x = problem.points.x
+    within = x[np.searchsorted(x, low, side="right") : np.searchsorted(x, high)]
+
+    def cost(place: float, below: float = np.inf) -> float:
+        trial = free.copy()
+        trial[k] = place
+        return problem.loss(trial, below)
+
+    halves = 0.5 ** np.arange(1, NEAR + 1)
+    trials = [free[k : k + 1], free[k] + (high - free[k]) * halves, free[k] - (free[k] - low) * halves]
+    if wide and len(within):
+        trials.append(within[np.unique(np.linspace(0, len(within) - 1, ROOM).round().astype(int))])
+    places = np.unique(np.concatenate(trials))
+    place, least = free[k], loss
+    for trial in places:
+        if (after := cost(trial, least)) < least:
+            place, least = trial, after
+    at = int(np.searchsorted(places, place))
+    ends = places[max(at - 1, 0)], places[min(at + 1, len(places) - 1)]
+    width = max(1e-9, CLOSER * (ends[1] - ends[0]))
+    if np.isfinite(least):
+        closer = minimize_scalar(
+            lambda place: min(cost(place), 2 * least),
+            bounds=ends,
+            method="bounded",
+            options={"xatol": width},
+        )
+        place, least = (closer.x, closer.fun) if closer.fun < least else (place, least)
+    if not least < loss:
+        return free, loss
+    free = free.copy()
+    free[k] = place
+    return free, float(least)

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from shallowflow.arrays import Floats, one_of, probability
-from shallowflow.estimators.base import Pieces
+from shallowflow.arrays import Bools, Floats, one_of, probability
+from shallowflow.errors import InvalidInputError
+from shallowflow.estimators.base import Pieces, UnivariateRegressor
 from shallowflow.estimators.intervals import (
     Model,
     band,
@@ -21,8 +22,9 @@ from shallowflow.estimators.intervals import (
     model_of,
     slope_intervals,
 )
-from shallowflow.estimators.noise import LEAST_NOISE, WHITE, correlation
-from shallowflow.estimators.points import Points, values
+from shallowflow.estimators.noise import LEAST_NOISE, WHITE, Correlation, correlation
+from shallowflow.estimators.points import Points, Rows
+from shallowflow.estimators.selection import Selected
 from shallowflow.lazy import function
 
 KINDS = ("mean", "observation")
@@ -40,7 +42,8 @@ NAMED_ROWS = 8
 class Summary:
     """A fit in tables: `knots` and `pieces` are rows (dictionaries), `lines` are sentences; print it.
 
-    p: of each knot; further: of one more knot anywhere (0 knots: of a break at all).
+    p: of each knot; further: of one more knot anywhere (0 knots: of a break at all). Under constraints and
+    with jumps there are no intervals and tests: None.
     """
 
     title: str
@@ -48,30 +51,24 @@ class Summary:
     knots: list[dict[str, Any]]
     pieces: list[dict[str, Any]]
     noise: float
-    further: float
+    further: float | None
     lines: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
         share = f"{100 * self.level:g} % interval"
+        known = {"low": share, "high": ""} if self.further is not None else {}
         parts = [self.title, ""]
         if self.knots:
-            rows = [
-                [str(i + 1), *(_text(row[key]) for key in ("estimate", "low", "high", "p"))]
-                for i, row in enumerate(self.knots)
-            ]
-            parts += _table(["knot", "at", share, "", "p"], rows)
-            parts.append("")
-        rows = [
-            [str(row["piece"]), *(_text(row[key]) for key in ("left", "right", "slope", "low", "high"))]
-            for row in self.pieces
-        ]
-        parts += _table(["piece", "from", "to", "slope", share, ""], rows)
-        parts += ["", f"noise: standard deviation {self.noise:.4g}", self._break_line(), *self.lines]
-        return "\n".join(parts)
-
-    def _break_line(self) -> str:
-        what = "one more knot" if self.knots else "a break"
-        return f"test of {what}: p = {self.further:.3g}"
+            names = {"number": "knot", "estimate": "at", **known, "p": "p", "jump": "jump"}
+            parts += [*_columns([{"number": i} | row for i, row in enumerate(self.knots, 1)], names), ""]
+        parts += _columns(
+            self.pieces, {"piece": "piece", "left": "from", "right": "to", "slope": "slope", **known}
+        )
+        parts += ["", f"noise: standard deviation {self.noise:.4g}"]
+        if self.further is not None:
+            what = "one more knot" if self.knots else "a break"
+            parts.append(f"test of {what}: p = {self.further:.3g}")
+        return "\n".join([*parts, *self.lines])
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain numbers and texts."""
@@ -95,6 +92,12 @@ def _text(value: Any) -> str:
     return str(value)
 
 
+def _columns(rows: list[dict[str, Any]], names: dict[str, str]) -> list[str]:
+    """Return a table of those of the columns that the rows have, by their names."""
+    there = {key: name for key, name in names.items() if key in rows[0]}
+    return _table(list(there.values()), [[_text(row[key]) for key in there] for row in rows])
+
+
 def _table(heads: list[str], rows: list[list[str]]) -> list[str]:
     widths = [max(len(line[i]) for line in (heads, *rows)) for i in range(len(heads))]
     return [
@@ -103,29 +106,41 @@ def _table(heads: list[str], rows: list[list[str]]) -> list[str]:
     ]
 
 
-class Summarising:
-    """Mixin of fits with `pieces_`, their points and what was chosen: tables, intervals, formula, picture."""
+class SummarisedRegressor(UnivariateRegressor):
+    """Base of regressors that say how sure they are: tables, intervals, sentences, a formula, pictures."""
 
-    pieces_: Pieces
-    notes_: list[str]
-    n_knots_: int
+    n_knots: int | str
+    weights: str
     random_state: Any
+    optimal_: bool | None
+    loss_: str
+    outliers_: Bools
+    noise_: Correlation
+    notes_: list[str]
+    _rows: Rows
     _points: Points
+    loss_history_: Floats
+    _chosen_: Selected | None
+    _obeys_: bool
+    """Whether there are constraints or jumps: then there are no intervals."""
 
     def summary(self, level: float = 0.95) -> Summary:
         """Return knots and slopes with intervals at this level, the noise, tests, and what there is to say.
 
         Intervals of knots are simulated likelihood-ratio sets, those of slopes by the delta method (beside a
         weak kink: over all its places): both with the number of knots taken for known. p-values are simulated
-        sup-F tests.
+        sup-F tests. Under constraints and with jumps there are neither.
         """
-        model, rng = self._model(), self._generator()
         probability(level, "level")
+        check_is_fitted(self)
+        if self._obeys_:
+            return self._plain_summary(level)
+        model, rng = self._model(), self._generator()
         knots, tests = knot_intervals(model, level, rng), each_knot(model, rng)
         units = self._points
         rows = []
         for one, p in zip(knots, tests, strict=True):
-            ends = self._shown(units.low + units.half * np.array([one.estimate, one.low, one.high]))  # type: ignore[attr-defined]
+            ends = self._shown(units.low + units.half * np.array([one.estimate, one.low, one.high]))
             rows.append(
                 {
                     "estimate": ends[0],
@@ -148,12 +163,25 @@ class Summarising:
             lines,
         )
 
+    def _plain_summary(self, level: float) -> Summary:
+        """Return knots and slopes without intervals."""
+        rows = [{"estimate": place} for place in self.knots_]
+        jumps, K = self.jumps_, self.n_knots_
+        if jumps.any():
+            rows = [row | {"jump": float(jump)} for row, jump in zip(rows, jumps, strict=True)]
+        points = self._points
+        left = max(points.size - (3 if jumps.any() else 2) * K - 2, 1.0)
+        noise = float(np.sqrt(2 * self.loss_history_[-1] / left))
+        said = "Intervals and tests are for continuous fits without constraints: none are given."
+        lines = [*self.notes_, *self._said(), said]
+        return Summary(self._title(), level, rows, self._piece_rows(None, level), noise, None, lines)
+
     def knot_intervals(self, level: float = 0.95) -> Any:
         """Return the sets of places that the data do not rule out for each knot, (K, 2); dates if x are."""
         model = self._model()
         found = knot_intervals(model, probability(level, "level"), self._generator())
         ends = np.array([(one.low, one.high) for one in found]).reshape(-1, 2)
-        return self._shown(self._points.low + self._points.half * ends)  # type: ignore[attr-defined]
+        return self._shown(self._points.low + self._points.half * ends)
 
     def slope_intervals(self, level: float = 0.95) -> Floats:
         """Return intervals of the slopes, (K + 1, 2)."""
@@ -165,7 +193,7 @@ class Summarising:
         """Return intervals of f ("mean") or of one more row ("observation") at the rows of X, (n, 2)."""
         one_of(kind, "kind", KINDS)
         points = self._points
-        x = (self._places(X) - points.low) / points.half  # type: ignore[attr-defined]
+        x = (self._places(X) - points.low) / points.half
         _, low, high = band(self._model(), x, probability(level, "level"), kind == "observation")
         return points.centre + points.scale * np.stack([low, high], axis=1)
 
@@ -179,7 +207,9 @@ class Summarising:
 
     def to_frame(self, level: float = 0.95) -> Any:
         """Return one row per piece with its ends, slope, intercept and intervals, as a pandas DataFrame."""
-        rows = self._piece_rows(self._model(), probability(level, "level"))
+        check_is_fitted(self)
+        model = None if self._obeys_ else self._model()
+        rows = self._piece_rows(model, probability(level, "level"))
         return function("pandas:DataFrame")(rows)
 
     def plot(self, ax: Any = None, *, path: str | Path | None = None, level: float = 0.95) -> Any:
@@ -190,8 +220,15 @@ class Summarising:
         check_is_fitted(self)
         return function("shallowflow.reporting.figures.readings:plot_fit")(self, ax, path, level)
 
+    def plot_path(self, ax: Any = None, *, path: str | Path | None = None) -> Any:
+        """Draw the criterion, and the loss, over the numbers of knots that were tried; return the axis."""
+        check_is_fitted(self)
+        return function("shallowflow.reporting.figures.readings:plot_path")(self, ax, path)
+
     def _model(self) -> Model:
         check_is_fitted(self)
+        if self._obeys_:
+            raise InvalidInputError("intervals: are for continuous fits without constraints, got another fit")
         points = self._points
         knots = (self.pieces_.knots - points.low) / points.half
         return model_of(points, knots)
@@ -200,16 +237,18 @@ class Summarising:
         seed = self.random_state
         return np.random.default_rng(seed if isinstance(seed, int) else 0)
 
-    def _piece_rows(self, model: Model, level: float) -> list[dict[str, Any]]:
+    def _piece_rows(self, model: Model | None, level: float) -> list[dict[str, Any]]:
         """Return one row per piece; the model may have merged pieces that the data cannot tell apart."""
-        found = slope_intervals(model, level, self._generator())
+        found = [] if model is None else slope_intervals(model, level, self._generator())
         factor = self._points.scale / self._points.half
         rows = self.pieces_.table()
         listed: list[dict[str, Any]] = [dict(row) for row in rows]
         for i, row in enumerate(listed):
             for end, place in (("left", self.pieces_.lefts[i]), ("right", self.pieces_.rights[i])):
                 if np.isfinite(place):
-                    row[end] = self._shown(np.array([place]))[0]  # type: ignore[attr-defined]
+                    row[end] = self._shown(np.array([place]))[0]
+            if model is None:
+                continue
             if len(found) == len(rows):
                 row |= {"low": factor * found[i].low, "high": factor * found[i].high}
             else:
@@ -217,24 +256,27 @@ class Summarising:
         return listed
 
     def _title(self) -> str:
-        knots = f"{self.n_knots_} knot{'' if self.n_knots_ == 1 else 's'}"
+        word = "jump" if self.jumps_.any() else "knot"
+        knots = f"{self.n_knots_} {word}{'' if self.n_knots_ == 1 else 's'}"
         pieces = f"{len(self.pieces_.slopes)} straight piece{'s' if self.n_knots_ else ''}"
         return f"{pieces}, {knots}, {self._points.size:g} points"
 
     def _said(self) -> list[str]:
-        optimal = self.optimal_  # type: ignore[attr-defined]
+        optimal = self.optimal_
         if optimal and self.n_knots_:
+            if self.jumps_.any():
+                return ["No other jumps, as many as these, have a lower loss (proved)."]
             return ["No other knots, as many as these, have a lower loss (proved)."]
         return []
 
     def _set_notes(self, dropped: int, weights: Floats) -> None:
         """Set `noise_` and `notes_`."""
         points = self._points
-        knots = (self.pieces_.knots - points.low) / points.half
-        rest = np.sqrt(points.w) * (points.y - values(knots, points.fit(knots)[1], points.x))
+        fitted = (self.pieces_.predict(points.low + points.half * points.x) - points.centre) / points.scale
+        rest = np.sqrt(points.w) * (points.y - fitted)
         exact = float(rest @ rest) <= LEAST_NOISE**2 * float(points.w.sum())
         self.noise_ = WHITE if exact else correlation(rest, 2 * self.n_knots_ + 2)
-        chosen = self._chosen_.noise if self._chosen_ is not None else self.noise_  # type: ignore[attr-defined]
+        chosen = self._chosen_.noise if self._chosen_ is not None else self.noise_
         notes = []
         if dropped:
             notes.append(f"{dropped} row{'s' if dropped > 1 else ''} without a value left out.")
@@ -248,8 +290,8 @@ class Summarising:
         self.notes_ = [*notes, *self._outlier_notes(), *self._piece_notes(weights)]
 
     def _outlier_notes(self) -> list[str]:
-        far = np.flatnonzero(self.outliers_)  # type: ignore[attr-defined]
-        kind = self.loss_  # type: ignore[attr-defined]
+        far = np.flatnonzero(self.outliers_)
+        kind = self.loss_
         if len(far) == 0 or self._points.fit(np.empty(0))[0] == 0:
             return []
         named = ", ".join(str(i) for i in far[:NAMED_ROWS]) + (", …" if len(far) > NAMED_ROWS else "")
@@ -270,12 +312,12 @@ class Summarising:
                 notes.append(
                     f"The {name} piece rests on {number} of {len(x)} points: beyond the data it is a guess."
                 )
-        if self.n_knots == "auto" and K and len(x) < FEW_A_PIECE * (K + 1):  # type: ignore[attr-defined]
+        if self.n_knots == "auto" and K and len(x) < FEW_A_PIECE * (K + 1):
             notes.append(
                 "Fewer than 8 points a piece: weak kinks are not found; a spline may predict better."
             )
         rows = int((weights > 0).sum())
-        if self.weights == "repetition" and 2 * weights.sum() < rows:  # type: ignore[attr-defined]
+        if self.weights == "repetition" and 2 * weights.sum() < rows:
             notes.append(
                 f"Weights count as rows and sum to {weights.sum():.3g} for {rows} rows: for precisions say "
                 "weights='precision'."
@@ -284,7 +326,7 @@ class Summarising:
 
 
 def formula_of(pieces: Pieces, style: str) -> str:
-    """Return f(x) = a + s (x − o) + Σ δ_k (x − b_k)₊, or its pieces if they do not meet."""
+    """Return f(x) = a + s (x − o) + Σ δ_k (x − b_k)₊ + Σ h_k 1(x > b_k), h_k the jumps."""
     reach = pieces.high - pieces.low
     origin = 0.0 if abs(pieces.low) <= FAR_ORIGIN * reach else pieces.low
     digits = repr if style == "python" else (lambda value: f"{value:.6g}")
@@ -297,19 +339,17 @@ def formula_of(pieces: Pieces, style: str) -> str:
             return "x"
         return f"x - {number(place)}" if place > 0 else f"x + {number(-place)}"
 
-    start = pieces.heights[0] + pieces.slopes[0] * (origin - pieces.centres[0])
+    hinge = {"text": "max(0, {})", "latex": "\\max(0,\\, {})", "python": "np.maximum(0, {})"}[style]
+    step = {"text": "(x > {})", "latex": "\\mathbf{{1}}(x > {})", "python": "(x > {})"}[style]
     dot = {"text": "·", "latex": " ", "python": "*"}[style]
+    start, first = pieces.heights[0] + pieces.slopes[0] * (origin - pieces.centres[0]), pieces.slopes[0]
     inner = shifted(origin)
-    first = pieces.slopes[0]
     inner = inner if inner == "x" else f"({inner})"
     text = f"{number(start)} {_sign(first)} {number(abs(first))}{dot}{inner}"
-    for knot, turn in zip(pieces.knots, np.diff(pieces.slopes), strict=True):
-        hinge = {
-            "text": f"max(0, {shifted(knot)})",
-            "latex": f"\\max(0,\\, {shifted(knot)})",
-            "python": f"np.maximum(0, {shifted(knot)})",
-        }[style]
-        text += f" {_sign(turn)} {number(abs(turn))}{dot}{hinge}"
+    for knot, turn, jump in zip(pieces.knots, np.diff(pieces.slopes), pieces.jumps, strict=True):
+        text += f" {_sign(turn)} {number(abs(turn))}{dot}{hinge.format(shifted(knot))}"
+        if jump:
+            text += f" {_sign(jump)} {number(abs(jump))}{dot}{step.format(number(knot))}"
     return f"y = {text}" if style != "python" else text
 
 

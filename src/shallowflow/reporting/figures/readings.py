@@ -5,6 +5,7 @@ state, and a fit of pieces on a matplotlib axis: data, pieces, band, and where t
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ import matplotlib
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure as Canvas
+from matplotlib.ticker import FormatStrFormatter, LogLocator, NullFormatter
 
 from shallowflow.arrays import Floats
 from shallowflow.errors import InvalidInputError
@@ -183,14 +185,25 @@ SIZE = (7.0, 4.2)
 
 def plot_fit(model: ANLSRegressor, ax: Any, path: str | Path | None, level: float) -> Any:
     """Draw a fit on `ax` (None: on a new one), or write it to a .png or .svg file; return the axis."""
+    return _drawn(lambda axis: _draw(model, axis, level), ax, path)
+
+
+def plot_path(model: ANLSRegressor, ax: Any, path: str | Path | None) -> Any:
+    """Draw criterion and loss over the numbers of knots tried, as `plot_fit` draws a fit; return the axis."""
+    if not model.path_:
+        raise InvalidInputError("path_: is empty, this search walked no path; n_knots='auto' does")
+    return _drawn(lambda axis: _draw_path(model, axis), ax, path)
+
+
+def _drawn(draw: Callable[[Any], None], ax: Any, path: str | Path | None) -> Any:
     if ax is not None:
-        _draw(model, ax, level)
+        draw(ax)
     if ax is None or path is not None:
         with matplotlib.rc_context(STYLE):
             canvas = Canvas(figsize=SIZE, layout="constrained")
             FigureCanvasAgg(canvas)
             drawn = canvas.add_subplot()
-            _draw(model, drawn, level)
+            draw(drawn)
             if path is not None:
                 _write(canvas, as_path(path))
             ax = drawn if ax is None else ax
@@ -215,14 +228,49 @@ def _draw(model: ANLSRegressor, ax: Any, level: float) -> None:
     grid = np.linspace(pieces.low, pieces.high, GRID)
     corners = np.unique(np.concatenate([grid, pieces.knots, np.nextafter(pieces.knots, np.inf)]))
     corners = corners[(corners >= pieces.low) & (corners <= pieces.high)]
-    if pieces.continuous:
+    if not model._obeys_:
         _draw_uncertainty(model, ax, grid, level)
-    ax.plot(model._shown(corners), pieces.predict(corners), color=COLOURS["blue"], label="fit")
-    if len(pieces.knots) and pieces.continuous:
-        places = model._shown(pieces.knots)
+    jumps, heights = pieces.knots[pieces.jumps != 0], pieces.predict(corners)
+    heights[np.isin(corners, np.nextafter(jumps, np.inf))] = np.nan
+    ax.plot(model._shown(corners), heights, color=COLOURS["blue"], label="fit")
+    places = model._shown(pieces.knots)
+    if len(jumps):
+        for i, place in enumerate(model._shown(jumps)):
+            label = "jumps" if i == 0 else None
+            ax.axvline(place, color=COLOURS["orange"], lw=1, ls="--", label=label, zorder=0)
+    elif len(pieces.knots):
         ax.plot(places, pieces.predict(pieces.knots), "o", color=COLOURS["orange"], label="knots", zorder=3)
     ax.set_xlabel(model.x_name_ or "x")
     ax.legend(frameon=False)
+
+
+def _draw_path(model: ANLSRegressor, ax: Any) -> None:
+    """Draw the criterion (or errors by cross-validation, if there are), the choice, and the loss."""
+    rows = [row for row in model.path_ if np.isfinite(row.criterion)]
+    numbers = [row.n_knots for row in rows]
+    folds = [row for row in model.path_ if np.isfinite(row.cv_error)]
+    if folds:
+        name, values = "error by cross-validation", [row.cv_error for row in folds]
+        numbers = [row.n_knots for row in folds]
+    else:
+        name, values = "criterion", [row.criterion for row in rows]
+    ax.plot(numbers, values, ".-", color=COLOURS["blue"], label=name)
+    at = len(model._chosen_.knots) if model._chosen_ is not None else model.n_knots_
+    chosen = [value for number, value in zip(numbers, values, strict=True) if number == at]
+    ax.plot([at] * len(chosen), chosen, "o", color=COLOURS["orange"], label=f"chosen: {at}", zorder=3)
+    ax.set_xlabel("jumps" if model.jumps_.any() else "knots")
+    ax.set_ylabel(name)
+    ax.xaxis.get_major_locator().set_params(integer=True)
+    other = ax.twinx()
+    losses = [max(row.loss, np.finfo(float).tiny) for row in model.path_]
+    other.semilogy([row.n_knots for row in model.path_], losses, ".:", color=COLOURS["muted"], label="loss")
+    other.set_ylabel("loss (half the sum of squares)")
+    other.grid(visible=False)
+    other.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    other.yaxis.set_major_formatter(FormatStrFormatter("%g"))
+    other.yaxis.set_minor_formatter(NullFormatter())
+    lines = [*ax.get_lines(), *other.get_lines()]
+    ax.legend(lines, [line.get_label() for line in lines], frameon=False, loc="upper center")
 
 
 def _draw_uncertainty(model: ANLSRegressor, ax: Any, grid: Floats, level: float) -> None:
