@@ -107,7 +107,7 @@ def scaled(own: Constraints, points: Points) -> Constraints:
         low, high = points.low, points.low + 2 * points.half
         raise InvalidInputError(f"known_knots: must lie between the data, {low:g} to {high:g}")
     if np.any(np.diff(knots) < CLOSEST):
-        raise InvalidInputError("known_knots: must be apart, got two that cannot be told from each other")
+        raise InvalidInputError("known_knots: must be apart, got two at nearly the same place")
     x, y = own.through.T
     through = np.stack([(x - points.low) / points.half, (y - points.centre) / points.scale], axis=1)
     return Constraints(knots, through, own.direction, own.curvature, own.flat_left, own.flat_right)
