@@ -37,18 +37,18 @@ from sklearn.preprocessing import SplineTransformer
 from sklearn.tree import DecisionTreeRegressor
 
 from shallowflow.estimators import ANLSRegressor
-from shallowflow.estimators.intervals import model_of
+from shallowflow.estimators.intervals import knot_intervals, model_of, slope_intervals
 
 FloatArray = NDArray[np.float64]
 Predict = Callable[[FloatArray], FloatArray]
 Chooser = Callable[[FloatArray, FloatArray], tuple[int | None, Predict]]
 COVERAGE_SEED, CHOICE_SEED, LEVEL_SEED = 2811, 2812, 2813
 KNOWN_SETS = 500
-SELECTED_SETS, PEER_SETS = {50: 300, 200: 150, 1000: 30}, {50: 60, 200: 60, 1000: 30}
+SELECTED_SETS, PEER_SETS = {50: 200, 200: 60, 1000: 12}, {50: 40, 200: 30, 1000: 10}
 PEER_RESTARTS = 10
 """Of piecewise-regression for intervals (100 by default, which takes 5 s at n = 1000)."""
-CHOICE_SETS, MOST_KNOTS = 20, 7
-LEVEL_SETS = 400
+CHOICE_SETS, MOST_KNOTS = 10, 7
+LEVEL_SETS = 200
 TRUTHS: dict[int, tuple[list[float], list[float]]] = {
     0: ([], [0.0, 1.0]),
     1: ([0.5], [0.0, 1.0, 0.2]),
@@ -174,13 +174,13 @@ def with_tree(x: FloatArray, y: FloatArray) -> tuple[None, Predict]:
 
 def choosers() -> dict[str, tuple[Chooser, int]]:
     """Methods by name, and on how many data sets of a number of knots each is tried."""
-    found = {"ANLS": (ours("bic"), CHOICE_SETS), "ANLS, cv": (ours("cv"), 5)}
+    found = {"ANLS": (ours("bic"), CHOICE_SETS), "ANLS, cv": (ours("cv"), 4)}
     peers: tuple[tuple[str, Chooser, str, int], ...] = (
-        ("pwlf", with_pwlf, "pwlf", 5),
-        ("piecewise-regression", with_piecewise_regression, "piecewise_regression", 2),
+        ("pwlf", with_pwlf, "pwlf", 4),
+        ("piecewise-regression", with_piecewise_regression, "piecewise_regression", 1),
         ("ruptures", with_ruptures, "ruptures", CHOICE_SETS),
         ("spline", with_spline, "sklearn", CHOICE_SETS),
-        ("tree", with_tree, "sklearn", 5),
+        ("tree", with_tree, "sklearn", 4),
     )
     return found | {name: (fit, sets) for name, fit, module, sets in peers if installed(module)}
 
@@ -256,15 +256,15 @@ def held(model: ANLSRegressor, turn: float) -> tuple[float, ...]:
     band = float(low <= 0.7 - turn * 0.3 <= high)
     if model.n_knots_ != 1:
         return np.nan, np.nan, np.nan, np.nan, band
-    low, high = model.knot_intervals()[0]
     points = model._points
     inner = model_of(points, (model.pieces_.knots - points.low) / points.half)
-    error = np.sqrt(max(inner.covariance[-1, -1], 0)) * points.half
-    slopes = model.slope_intervals()
+    knots = knot_intervals(inner, 0.95, np.random.default_rng(0))
+    place = (0.4 - points.low) / points.half
+    pairs = zip(slope_intervals(inner, 0.95, knots), (1, 1 - turn), strict=True)
     return (
-        float(low <= 0.4 <= high),
-        float(abs(model.knots_[0] - 0.4) <= 1.96 * error),
-        *(float(one[0] <= slope <= one[1]) for one, slope in zip(slopes, (1, 1 - turn), strict=True)),
+        float(knots[0].low <= place <= knots[0].high),
+        float(abs(knots[0].estimate - place) <= 1.96 * knots[0].error),
+        *(float(one.low <= slope * points.half / points.scale <= one.high) for one, slope in pairs),
         band,
     )
 

@@ -132,12 +132,13 @@ class Model:
 
 
 class Interval(NamedTuple):
-    """An estimate, its standard error, and the ends of its interval."""
+    """An estimate, its standard error, the ends of its interval, and for a knot the places tried in it."""
 
     estimate: float
     error: float
     low: float
     high: float
+    places: tuple[float, ...] = ()
 
 
 def correlated(columns: Floats, rho: float) -> Floats:
@@ -258,12 +259,12 @@ def _profile(
 
 def knot_set(
     model: Model, k: int, level: float, rng: np.random.Generator, error: float
-) -> tuple[float, float, Floats]:
+) -> tuple[float, float, tuple[float, ...]]:
     """Return the ends of the places for knot k that the data do not rule out, and those of them tried."""
     places, low, high = candidates(model, k, error)
     places, found = profiles(model, places, k, rng, DRAWS)
     if len(places) == 0:
-        return low, high, places
+        return low, high, ()
     chances, likely = np.zeros(len(places)), np.zeros(len(places))
     for one in found:
         chances += one.weight * _chances(one, model.freedom)
@@ -274,7 +275,7 @@ def knot_set(
     first, last = int(where[0]), int(where[-1])
     start = low if first == 0 else 0.5 * (places[first - 1] + places[first])
     stop = high if last == len(places) - 1 else 0.5 * (places[last] + places[last + 1])
-    return float(start), float(stop), places[where]
+    return float(start), float(stop), tuple(places[where])
 
 
 def _chances(one: Profile, freedom: float) -> Floats:
@@ -293,36 +294,30 @@ def _chances(one: Profile, freedom: float) -> Floats:
 
 def knot_intervals(model: Model, level: float, rng: np.random.Generator) -> list[Interval]:
     """Return an interval for every knot, on the unit scale."""
+    errors = np.sqrt(np.maximum(np.diag(model.covariance)[2 + len(model.knots) :], 0))
     return [
-        Interval(float(b), error, *knot_set(model, k, level, rng, error)[:2])
-        for k, (b, error) in enumerate(zip(model.knots, _knot_errors(model), strict=True))
+        Interval(float(b), float(error), *knot_set(model, k, level, rng, float(error)))
+        for k, (b, error) in enumerate(zip(model.knots, errors, strict=True))
     ]
 
 
-def _knot_errors(model: Model) -> list[float]:
-    K = len(model.knots)
-    return [float(error) for error in np.sqrt(np.maximum(np.diag(model.covariance)[2 + K :], 0))]
-
-
-def slope_intervals(model: Model, level: float, rng: np.random.Generator) -> list[Interval]:
+def slope_intervals(model: Model, level: float, knots: list[Interval]) -> list[Interval]:
     """Return an interval for every slope, on the unit scale, by the delta method.
 
     Beside a knot whose set of places is much longer than the delta method says, the slopes of the pieces that
-    meet there reach over their intervals with the knot at any of these places.
+    meet there reach over their intervals with the knot at any of these places. knots: `knot_intervals`.
     """
-    K, factor = len(model.knots), quantile(model, level)
-    lines = model.points.fit(model.knots)[1]
+    factor = quantile(model, level)
     found = []
-    for j in range(K + 1):
-        error = _slope_error(model.covariance, j)
-        slope = float(lines[j, 2])
-        found.append(Interval(slope, error, slope - factor * error, slope + factor * error))
-    for k, error in enumerate(_knot_errors(model)):
-        low, high, places = knot_set(model, k, level, rng, error)
-        if len(places) == 0 or high - low <= WEAK * 2 * factor * error:
+    for j, slope in enumerate(model.points.fit(model.knots)[1][:, 2]):
+        reach = factor * (error := _slope_error(model.covariance, j))
+        found.append(Interval(float(slope), error, float(slope) - reach, float(slope) + reach))
+    for k, knot in enumerate(knots):
+        places = knot.places
+        if not places or knot.high - knot.low <= WEAK * 2 * factor * knot.error:
             continue
         for i in np.unique(np.linspace(0, len(places) - 1, SLOPE_PLACES).round().astype(int)):
-            for j, (least, most) in _slopes_beside(model, k, float(places[i]), factor).items():
+            for j, (least, most) in _slopes_beside(model, k, places[i], factor).items():
                 one = found[j]
                 found[j] = one._replace(low=min(one.low, least), high=max(one.high, most))
     return found

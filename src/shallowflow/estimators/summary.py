@@ -14,6 +14,7 @@ from shallowflow.arrays import Bools, Floats, one_of, probability
 from shallowflow.errors import InvalidInputError
 from shallowflow.estimators.base import Pieces, UnivariateRegressor
 from shallowflow.estimators.intervals import (
+    Interval,
     Model,
     band,
     each_knot,
@@ -157,7 +158,7 @@ class SummarisedRegressor(UnivariateRegressor):
             title,
             level,
             rows,
-            self._piece_rows(model, level),
+            self._piece_rows(slope_intervals(model, level, knots)),
             float(np.sqrt(variance)),
             further_knot(model, rng),
             lines,
@@ -174,7 +175,7 @@ class SummarisedRegressor(UnivariateRegressor):
         noise = float(np.sqrt(2 * self.loss_history_[-1] / left))
         said = "Intervals and tests are for continuous fits without constraints: none are given."
         lines = [*self.notes_, *self._said(), said]
-        return Summary(self._title(), level, rows, self._piece_rows(None, level), noise, None, lines)
+        return Summary(self._title(), level, rows, self._piece_rows([]), noise, None, lines)
 
     def knot_intervals(self, level: float = 0.95) -> Any:
         """Return the sets of places that the data do not rule out for each knot, (K, 2); dates if x are."""
@@ -185,7 +186,7 @@ class SummarisedRegressor(UnivariateRegressor):
 
     def slope_intervals(self, level: float = 0.95) -> Floats:
         """Return intervals of the slopes, (K + 1, 2)."""
-        found = slope_intervals(self._model(), probability(level, "level"), self._generator())
+        found = self._slopes(probability(level, "level"))
         factor = self._points.scale / self._points.half
         return factor * np.array([(one.low, one.high) for one in found])
 
@@ -207,9 +208,9 @@ class SummarisedRegressor(UnivariateRegressor):
 
     def to_frame(self, level: float = 0.95) -> Any:
         """Return one row per piece with its ends, slope, intercept and intervals, as a pandas DataFrame."""
+        probability(level, "level")
         check_is_fitted(self)
-        model = None if self._obeys_ else self._model()
-        rows = self._piece_rows(model, probability(level, "level"))
+        rows = self._piece_rows([] if self._obeys_ else self._slopes(level))
         return function("pandas:DataFrame")(rows)
 
     def plot(self, ax: Any = None, *, path: str | Path | None = None, level: float = 0.95) -> Any:
@@ -237,9 +238,15 @@ class SummarisedRegressor(UnivariateRegressor):
         seed = self.random_state
         return np.random.default_rng(seed if isinstance(seed, int) else 0)
 
-    def _piece_rows(self, model: Model | None, level: float) -> list[dict[str, Any]]:
-        """Return one row per piece; the model may have merged pieces that the data cannot tell apart."""
-        found = [] if model is None else slope_intervals(model, level, self._generator())
+    def _slopes(self, level: float) -> list[Interval]:
+        model = self._model()
+        return slope_intervals(model, level, knot_intervals(model, level, self._generator()))
+
+    def _piece_rows(self, found: list[Interval]) -> list[dict[str, Any]]:
+        """Return one row per piece; the model may have merged pieces that the data cannot tell apart.
+
+        found: intervals of the slopes, none if there are no intervals.
+        """
         factor = self._points.scale / self._points.half
         rows = self.pieces_.table()
         listed: list[dict[str, Any]] = [dict(row) for row in rows]
@@ -247,7 +254,7 @@ class SummarisedRegressor(UnivariateRegressor):
             for end, place in (("left", self.pieces_.lefts[i]), ("right", self.pieces_.rights[i])):
                 if np.isfinite(place):
                     row[end] = self._shown(np.array([place]))[0]
-            if model is None:
+            if not found:
                 continue
             if len(found) == len(rows):
                 row |= {"low": factor * found[i].low, "high": factor * found[i].high}
