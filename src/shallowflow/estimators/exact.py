@@ -36,12 +36,14 @@ def certified(points: Points, knots: Floats, *, least: int = 1, cheap: bool = Tr
     """Return the best knots there are, as many as given (n,), or those given if nothing was decided.
 
     Those of the optimum that let f leave the range of the data by far are not taken (`search`): then
-    `optimal` is False. `cheap`: give up soon, and do not begin with many points or knots.
+    `optimal` is False. `cheap`: give up soon, and do not begin with many points or knots. With a fewest
+    number of points per piece, `least` > 1, nothing is decided: the bounds of the proof do not hold then, as
+    the best knots of a part of the data may leave too few points to a piece.
     """
     loss, _ = points.fit(knots)
     live = knots[(knots > points.x[0]) & (knots < points.x[-1])]
     most = CHEAP_POINTS if cheap else MOST_POINTS
-    if not points.free_left or len(points.x) > most or (cheap and len(knots) > CHEAP_KNOTS):
+    if least > 1 or not points.free_left or len(points.x) > most or (cheap and len(knots) > CHEAP_KNOTS):
         return Certified(knots, loss, None)
     if len(knots) == 0:
         return Certified(knots, loss, True)
@@ -53,7 +55,6 @@ def certified(points: Points, knots: Floats, *, least: int = 1, cheap: bool = Tr
         points.w,
         len(knots),
         loss,
-        least=least,
         budget=CHEAP_BUDGET if cheap else BUDGET,
     )
     if not proof.complete:

@@ -134,12 +134,12 @@ def _crossing(head: int, line: Line, whole: Ints, real: Floats, x: Floats) -> tu
 
 
 @njit(cache=True, **INTERNAL)
-def _push(depth: int, kind: int, left: int, least: int, n: int, whole: Ints, real: Floats) -> None:
+def _push(depth: int, kind: int, left: int, n: int, whole: Ints, real: Floats) -> None:
     """Begin a block after that of `depth`, with `left` knots left behind it."""
     new, begin = depth + 1, whole[STOP, depth]
     whole[BEGIN, new], whole[KIND, new], whole[PHASE, new] = begin, kind, 0
     whole[HEAD, new] = whole[HEAD, depth] if kind == AT_DATUM else new
-    whole[STOP, new] = n - 1 if left == 0 else begin + least - 1
+    whole[STOP, new] = n - 1 if left == 0 else begin
     real[RHO, new], real[TAU, new] = real[NEXT_RHO, depth], real[NEXT_TAU, depth]
     real[BASE, new] = real[REACHED, depth]
 
@@ -160,26 +160,26 @@ def _solve(
     x: Floats,
     table: Floats,
     optima: Floats,
-    sizes: tuple[int, int],
+    budget: int,
     stacks: tuple[Ints, Floats, Ints],
 ) -> tuple[float, int]:
     """The optimum of the points from `first` on with k knots if it is below `best`, and the visits made."""
-    (least, budget), (whole, real, pattern), n = sizes, stacks, x.size
+    (whole, real, pattern), n = stacks, x.size
     whole[BEGIN, 0], whole[KIND, 0], whole[HEAD, 0], whole[PHASE, 0] = first, START, 0, 0
-    whole[STOP, 0] = n - 1 if k == 0 else first + least - 1
+    whole[STOP, 0] = n - 1 if k == 0 else first
     real[BASE, 0] = real[RHO, 0] = real[TAU, 0] = 0.0
     depth = visits = 0
     while depth >= 0:
         left = k - depth
         if whole[PHASE, depth] == 1:
             whole[PHASE, depth] = 0
-            _push(depth, AT_DATUM, left - 1, least, n, whole, real)
+            _push(depth, AT_DATUM, left - 1, n, whole, real)
             depth += 1
             continue
         whole[STOP, depth] += 1
         begin, stop = whole[BEGIN, depth], whole[STOP, depth]
         visits += 1
-        if stop > (n if left == 0 else n - least) or visits > budget:
+        if stop > (n if left == 0 else n - 1) or visits > budget:
             depth = depth - 1 if visits <= budget else -1
             continue
         block = load_block(table, begin * (n + 1) + stop)
@@ -207,7 +207,7 @@ def _solve(
             if left >= 2 and g + optima[left - 2, stop] < best:
                 best = g + optima[left - 2, stop]
                 _record(depth, THEN_JUMP, stop, whole, pattern)
-            _push(depth, FREE, left - 1, least, n, whole, real)
+            _push(depth, FREE, left - 1, n, whole, real)
             depth += 1
             real[CENTRE, depth], real[HEIGHT, depth], real[SLOPE, depth] = last
             real[LOW, depth], real[HIGH, depth] = low, high
@@ -237,13 +237,13 @@ class Proof:
 class _Search:
     """Tables of one data set, and the optima of its suffixes."""
 
-    def __init__(self, data: Data, most: int, least: int, budget: int) -> None:
+    def __init__(self, data: Data, most: int, budget: int) -> None:
         n = data.x.size
-        self.x, self.least, self.left = data.x, least, budget
+        self.x, self.left = data.x, budget
         self.table = np.zeros((n * (n + 1) + n + 1, 6))
         _fill_table(data, self.table)
         self.optima = np.full((most + 1, n + 1), inf)
-        ends = np.arange(n)[: n - least + 1]
+        ends = np.arange(n)
         self.optima[0, ends] = self.table[ends * (n + 1) + n, 5]
         shape = most + 3
         self.stacks = (
@@ -254,14 +254,14 @@ class _Search:
 
     def solve(self, first: int, k: int, best: float) -> float:
         """Return the optimum from `first` on with k knots if it is below `best`; else `best`."""
-        sizes = (self.least, max(self.left, 0))
-        value, visits = _solve(first, k, best, self.x, self.table, self.optima, sizes, self.stacks)
+        budget = max(self.left, 0)
+        value, visits = _solve(first, k, best, self.x, self.table, self.optima, budget, self.stacks)
         self.left -= visits
         return float(value)
 
     def level(self, k: int, cut: Floats | None) -> None:
         """Find E_k(a) for all a > 0, from those of fewer knots; above `cut` (n + 1,) they do not matter."""
-        for first in range(self.x.size - self.least, 0, -1):
+        for first in range(self.x.size - 1, 0, -1):
             best = float(self.optima[k - 1, first])
             if cut is not None:
                 best = min(best, float(cut[first]))
@@ -289,21 +289,19 @@ class _Search:
             room = float(self.optima[k, first]) * (1.0 + LEAST_GAIN) + 1e-300
 
 
-def prove(
-    x: Floats, y: Floats, w: Floats, k: int, known: float, *, least: int = 1, budget: int = 20_000_000
-) -> Proof:
+def prove(x: Floats, y: Floats, w: Floats, k: int, known: float, *, budget: int = 20_000_000) -> Proof:
     """Look for continuous pieces with k ≥ 1 knots of a loss Σ w_i (f(x_i) − y_i)² below `known`.
 
-    Symbols: x strictly increasing, y, w > 0, each (n,); `least`, the fewest points of a piece; `budget`, the
-    most blocks that are looked at. Memory O(n²).
+    Symbols: x strictly increasing, y, w > 0, each (n,); `budget`, the most blocks that are looked at. Memory
+    O(n²).
     """
     goal = known * (1.0 - LEAST_GAIN)
     n, half = x.size, (k - 1) // 2
-    if n < 2 * least or goal <= 0.0:
+    if n < 2 or goal <= 0.0:
         return Proof(None, None, True)
-    forward = _Search(Data(x, y, w, 1), k, least, budget)
+    forward = _Search(Data(x, y, w, 1), k, budget)
     mirror = Data(np.ascontiguousarray(-x[::-1]), y[::-1].copy(), w[::-1].copy(), 1)
-    backward = _Search(mirror, max(half, 1), least, budget)
+    backward = _Search(mirror, max(half, 1), budget)
     for level in range(1, half + 1):
         backward.level(level, None)
         forward.left, backward.left = (min(forward.left, backward.left),) * 2
