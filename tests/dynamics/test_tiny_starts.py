@@ -17,7 +17,9 @@ from shallowflow.readings.agreement import jump_agreement
 
 SEPARATED = 16.0
 STEP = 0.5
-DESCENTS = tuple(row.name for row in ENGINES if row.verb == "gradient_descent")
+DESCENTS, FLOWS = (
+    tuple(row.name for row in ENGINES if row.verb == verb) for verb in ("gradient_descent", "gradient_flow")
+)
 
 
 class Problem(NamedTuple):
@@ -64,6 +66,22 @@ def judged(found: Problem, engine: str, *, plain: bool) -> str:
     return "right" if left(run, found.dataset) == set(found.limit.process.unfitted.tolist()) else "wrong"
 
 
+def flowed(found: Problem, engine: str) -> str:
+    """Return "right", "wrong", "refused", "warned" or how it ended of a flow of the plain network."""
+    network = found.network.to_relu()
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        try:
+            run = sf.gradient_flow(network, found.dataset, until=found.until, tolerance=1e-7, engine=engine)
+        except sf.InvalidInputError:
+            return "refused"
+    if any("rounding may revive" in str(one.message) for one in said):
+        return "warned"
+    if not run.outcome.ok:
+        return run.outcome.status
+    return "right" if left(run, found.dataset) == set(found.limit.process.unfitted.tolist()) else "wrong"
+
+
 def all_right(seeds: range) -> int:
     """Check all problems; return how many of them have jumps that are apart, with owners as predicted."""
     apart = 0
@@ -72,6 +90,9 @@ def all_right(seeds: range) -> int:
         expected = set(found.limit.process.unfitted.tolist())
         flow = sf.gradient_flow(found.network, found.dataset, until=found.until, tolerance=1e-7)
         assert left(flow, found.dataset) == expected, seed
+        assert flowed(found, "auto") == "right", seed
+        for engine in FLOWS:
+            assert flowed(found, engine) not in ("wrong", "completed"), (seed, engine)
         for plain in (True, False):
             assert judged(found, "auto", plain=plain) == "right", seed
             for engine in DESCENTS:

@@ -48,6 +48,8 @@ IN_SPAN = ("lanes", "fused", "cones", "patterns")
 """Engines that may run in the span of the inputs."""
 TINY_START = 1e-8
 """Below this size a frozen coordinate can be revived by the rounding of the others."""
+EXACT = ("decoupled", "scaled", "leaps")
+"""The engines in whose coordinates it cannot."""
 LANES = 8 if "X86_V4" in str(np.show_config(mode="dicts")) else 4
 """Doubles in a vector register."""
 KERNELS = Path(__file__).absolute().parents[1] / "kernels"
@@ -374,15 +376,15 @@ def _exact(rows: list[Choice], task: Any) -> list[Choice]:
     On orthogonal inputs a coordinate ⟨w_j, x_k⟩ ≤ 0 never moves ([incremental] Assumption 2). In the
     coordinates of the data that is so to the last bit; in w, rounding of the others would revive it.
     """
-    exact = ("decoupled", "scaled", "leaps")
-    return [row for row in rows if row.name in exact and row.cost(task) < inf] or rows
+    return [row for row in rows if row.name in EXACT and row.cost(task) < inf] or rows
 
 
 def _warn_of_revival(row: Choice, task: Any) -> None:
     """Warn of an engine in whose coordinates rounding may revive what is frozen."""
-    if row.verb != _D or row.name in ("decoupled", "scaled") or not (relu(task) or _log_scaled(task)):
+    asked = row.verb == _D or (row.verb == _F and can_leap(task))
+    if not asked or row.name in EXACT or not (relu(task) or _log_scaled(task)):
         return
-    network, keeps = task.network, "decoupled" if relu(task) else "scaled"
+    network, keeps = task.network, "leaps" if row.verb == _F else "decoupled" if relu(task) else "scaled"
     size = np.abs(network.inner).max() if relu(task) else np.exp(max(network.log_norms.max(), -700.0))
     if network.slope == 0 and 0 < size < TINY_START and orthogonal(task.dataset.inputs):
         words = f"engine {row.name!r}: the inputs are orthogonal and the start is tiny; rounding may revive "
