@@ -20,7 +20,6 @@ from shallowflow.experiments.two_timescale import (
     drawings,
     many_starts,
     one_dimension,
-    orders,
     over_epsilon,
     several_dimensions,
     theory,
@@ -197,13 +196,13 @@ def test_the_drawings_hold_and_can_fail() -> None:
 
 def test_orders_are_slopes_with_intervals() -> None:
     h = np.geomspace(1e-4, 1e-2, 5)
-    assert orders.slope(h, 3 * h**0.5).value == pytest.approx(0.5)
+    assert theory.slope(h, 3 * h**0.5).value == pytest.approx(0.5)
     claims = [
-        orders.order_claim("h", Interval(0.5, low, high))
+        theory.order_claim("h", Interval(0.5, low, high))
         for low, high in ((0.45, 0.6), (0.9, 1.1), (0.1, 0.9))
     ]
     assert judged(*claims) == [True, False, None]
-    assert orders.slope(h[:2], h[:2]).within(0, 2) is None
+    assert theory.slope(h[:2], h[:2]).within(0, 2) is None
 
 
 def test_fig6_printed_blows_up_and_a_smaller_step_works() -> None:

@@ -48,8 +48,7 @@ IN_SPAN = ("lanes", "fused", "cones", "patterns")
 """Engines that may run in the span of the inputs."""
 TINY_START = 1e-8
 """Below this size a frozen coordinate can be revived by the rounding of the others."""
-EXACT = ("decoupled", "scaled", "leaps")
-"""The engines in whose coordinates it cannot."""
+EXACT = "decoupled", "scaled", "leaps"  # the engines in whose coordinates it cannot
 LANES = 8 if "X86_V4" in str(np.show_config(mode="dicts")) else 4
 """Doubles in a vector register."""
 KERNELS = Path(__file__).absolute().parents[1] / "kernels"
