@@ -1,4 +1,4 @@
-"""Array aliases, the base of frozen classes that hold arrays, and the checks on arrays, scalars and seeds.
+"""Array aliases, the base of frozen classes that hold arrays, and the checks on what users give.
 
 Every public function passes what a user gave through these checks once; behind the border nothing is
 checked again. A message names the argument, the rule and the value received.
@@ -7,9 +7,12 @@ checked again. A message names the argument, the rule and the value received.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Mapping
 from math import isfinite
-from typing import NoReturn, TypeVar
+from types import NoneType, UnionType
+from typing import Any, NoReturn, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,6 +26,7 @@ Seed = None | int | np.random.SeedSequence | np.random.Generator
 """Where randomness comes from: None is fresh entropy, different every time."""
 Array = TypeVar("Array", Floats, Ints, Bools)
 Value = TypeVar("Value")
+Given = ParamSpec("Given")
 SEED_WORDS = 4
 """Words of 32 bits that a generator gives for a stream of its own."""
 
@@ -102,6 +106,8 @@ def numbers(
 
 def _floats(value: ArrayLike, name: str) -> Floats:
     """Return a float64 copy; text, dates and complex numbers are refused, never cast."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise InvalidInputError(f"{name}: must not be a masked array; pass its valid entries, x.compressed()")
     try:
         array = np.asarray(value)
         if array.dtype.kind not in "biufO":
@@ -198,6 +204,22 @@ def count(value: object, name: str, at_least: int = 1, at_most: int = 10**12) ->
     return int(value)
 
 
+def flag(value: object, name: str) -> bool:
+    """Return True or False; numbers and texts are not taken for either."""
+    if not isinstance(value, bool | np.bool_):
+        raise InvalidInputError(f"{name}: must be True or False, got {shown(value)}")
+    return bool(value)
+
+
+def members(value: object, name: str, what: str, *kinds: type[Value]) -> tuple[Value, ...]:
+    """Return a sequence of objects of some kinds as a tuple."""
+    if isinstance(value, Iterable) and not isinstance(value, str | bytes):
+        found = tuple(value)
+        if all(isinstance(each, kinds) for each in found):
+            return found
+    raise InvalidInputError(f"{name}: must be a sequence of {what}, got {shown(value)}")
+
+
 def one_of(value: object, name: str, allowed: Iterable[str]) -> str:
     """Return `value` if it is one of the allowed words."""
     words = tuple(allowed)
@@ -208,6 +230,49 @@ def one_of(value: object, name: str, allowed: Iterable[str]) -> str:
 
 def _not_among(value: object, name: str, words: tuple[str, ...]) -> str:
     return f"{name}: must be one of {', '.join(words)}; got {shown(value)}{did_you_mean(value, words)}"
+
+
+def public(function: Callable[Given, Value]) -> Callable[Given, Value]:
+    """Let a public function refuse objects of the wrong kind, by its own annotations.
+
+    Where an annotation names classes of this package (`dataset: Dataset`, `loss: Loss | None`), anything else
+    is refused, and so is a network on data of another dimension. Numbers and arrays are its own business.
+    """
+    names = tuple(inspect.signature(function).parameters)
+    kinds: dict[str, tuple[type, ...]] = {}
+
+    @functools.wraps(function)
+    def checked(*args: Given.args, **kwargs: Given.kwargs) -> Value:
+        if not kinds:
+            kinds.update(_kinds(function))
+        given: dict[str, Any] = {**dict(zip(names, args, strict=False)), **kwargs}
+        for name, allowed in kinds.items():
+            if name in given and not isinstance(given[name], allowed):
+                words = " or ".join("None" if kind is NoneType else kind.__name__ for kind in allowed)
+                raise InvalidInputError(f"{name}: must be a {words}, got {shown(given[name])}")
+        if "network" in kinds and "dataset" in kinds:
+            _same_dimension(given.get("network"), given.get("dataset"))
+        return function(*args, **kwargs)
+
+    return checked
+
+
+def _same_dimension(network: Any, dataset: Any) -> None:
+    if network is not None and dataset is not None and network.dimension != dataset.dimension:
+        rule = f"inputs must have the network's dimension {network.dimension}"
+        raise InvalidInputError(f"dataset: {rule}, got {dataset.dimension}")
+
+
+def _kinds(function: Callable[..., object]) -> dict[str, tuple[type, ...]]:
+    """Return the classes that annotations allow, for parameters that take objects of this package."""
+    found: dict[str, tuple[type, ...]] = {"": ()}  # never empty: it is looked up once
+    for name, hint in get_type_hints(function).items():
+        parts = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+        kinds = tuple(get_origin(part) or part for part in parts)
+        own = [kind for kind in kinds if getattr(kind, "__module__", "").startswith("shallowflow.")]
+        if name != "return" and own and all(kind is NoneType or kind in own for kind in kinds):
+            found[name] = kinds
+    return found
 
 
 class Choices(dict[str, Value]):

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from shallowflow.arrays import Choices, one_of, shown
+from shallowflow.arrays import Choices, members, one_of, public, shown
 from shallowflow.certificates import (
     early_alignment,
     incremental,
@@ -24,43 +24,43 @@ from shallowflow.errors import InvalidInputError
 CERTIFICATES: dict[str, Callable[..., Certificate]] = Choices(
     "theorem",
     {
-        "plateau/theorem-3.1": plateau.theorem_3_1,
-        "plateau/theorem-3.2": plateau.theorem_3_2,
-        "plateau/theorem-3.3": plateau.theorem_3_3,
-        "plateau/lemma-3.4": plateau.lemma_3_4,
-        "plateau/theorem-3.5": plateau.theorem_3_5,
-        "early_alignment/lemma-1": early_alignment.lemma_1,
-        "early_alignment/theorem-1": early_alignment.theorem_1,
-        "early_alignment/theorem-2": early_alignment.theorem_2,
-        "early_alignment/theorem-3": early_alignment.theorem_3,
-        "early_alignment/theorem-4": early_alignment.theorem_4,
-        "weak_interaction/theorem-1": weak_interaction.theorem_1,
-        "weak_interaction/corollary-1": weak_interaction.corollary_1,
-        "weak_interaction/prop-1": weak_interaction_rates.prop_1,
-        "weak_interaction/prop-2": weak_interaction_rates.prop_2,
-        "weak_interaction/theorem-2": weak_interaction_rates.theorem_2,
-        "weak_interaction/prop-3": weak_interaction_rates.prop_3,
-        "incremental/theorem-2": incremental.theorem_2,
-        "incremental/theorem-3": incremental.theorem_3,
-        "two_timescale/definition-2": two_timescale.definition_2,
-        "two_timescale/lemma-10": two_timescale.lemma_10,
-        "two_timescale/prop-1": two_timescale.prop_1,
-        "two_timescale/prop-3": two_timescale.prop_3,
-        "two_timescale/prop-4": two_timescale.prop_4,
-        "two_timescale/theorem-1": two_timescale.theorem_1,
-        "two_timescale/theorem-2": two_timescale.theorem_2,
-        "two_timescale/appendix-a": two_timescale.appendix_a,
+        "plateau/theorem-3.1": public(plateau.theorem_3_1),
+        "plateau/theorem-3.2": public(plateau.theorem_3_2),
+        "plateau/theorem-3.3": public(plateau.theorem_3_3),
+        "plateau/lemma-3.4": public(plateau.lemma_3_4),
+        "plateau/theorem-3.5": public(plateau.theorem_3_5),
+        "early_alignment/lemma-1": public(early_alignment.lemma_1),
+        "early_alignment/theorem-1": public(early_alignment.theorem_1),
+        "early_alignment/theorem-2": public(early_alignment.theorem_2),
+        "early_alignment/theorem-3": public(early_alignment.theorem_3),
+        "early_alignment/theorem-4": public(early_alignment.theorem_4),
+        "weak_interaction/theorem-1": public(weak_interaction.theorem_1),
+        "weak_interaction/corollary-1": public(weak_interaction.corollary_1),
+        "weak_interaction/prop-1": public(weak_interaction_rates.prop_1),
+        "weak_interaction/prop-2": public(weak_interaction_rates.prop_2),
+        "weak_interaction/theorem-2": public(weak_interaction_rates.theorem_2),
+        "weak_interaction/prop-3": public(weak_interaction_rates.prop_3),
+        "incremental/theorem-2": public(incremental.theorem_2),
+        "incremental/theorem-3": public(incremental.theorem_3),
+        "two_timescale/definition-2": public(two_timescale.definition_2),
+        "two_timescale/lemma-10": public(two_timescale.lemma_10),
+        "two_timescale/prop-1": public(two_timescale.prop_1),
+        "two_timescale/prop-3": public(two_timescale.prop_3),
+        "two_timescale/prop-4": public(two_timescale.prop_4),
+        "two_timescale/theorem-1": public(two_timescale.theorem_1),
+        "two_timescale/theorem-2": public(two_timescale.theorem_2),
+        "two_timescale/appendix-a": public(two_timescale.appendix_a),
     },
 )
 
 VERDICTS: dict[str, Callable[[Question], Verdict]] = Choices(
     "paper",
     {
-        "two_timescale": two_timescale.verdict,
-        "early_alignment": early_alignment.verdict,
-        "incremental": incremental.verdict,
-        "weak_interaction": weak_interaction.verdict,
-        "plateau": plateau.verdict,
+        "two_timescale": public(two_timescale.verdict),
+        "early_alignment": public(early_alignment.verdict),
+        "incremental": public(incremental.verdict),
+        "weak_interaction": public(weak_interaction.verdict),
+        "plateau": public(plateau.verdict),
     },
 )
 """What the papers say about a data set, by the paper's word."""
@@ -101,7 +101,13 @@ def certify_all(*given: object, papers: Sequence[str] | None = None) -> Answers:
     two_timescale/prop-1: does not apply because it is about a StepNetwork, not about a KnotNetwork.
     """
     asked = sort_out(given)
-    words = VERDICTS if papers is None else [one_of(paper, "papers", VERDICTS) for paper in papers]
+    words = (
+        VERDICTS
+        if papers is None
+        else [
+            one_of(paper, "papers", VERDICTS) for paper in members(papers, "papers", "words of papers", str)
+        ]
+    )
     return Answers(
         {
             theorem: answer(theorem, check, asked)

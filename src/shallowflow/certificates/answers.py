@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from numpy.linalg import LinAlgError
 
-from shallowflow.arrays import shown
+from shallowflow.arrays import members, shown
 from shallowflow.certificates.certificate import Certificate, failures
 from shallowflow.data.dataset import Dataset
 from shallowflow.data.targets import Additive, PiecewiseAffine, PiecewiseConstant
@@ -36,6 +36,7 @@ class Answers(dict[str, Certificate]):
     """Certificates by the names of their theorems; printed, a line for each."""
 
     def __init__(self, certificates: Mapping[str, Certificate]) -> None:
+        members(getattr(certificates, "values", list)(), "certificates", "certificates by name", Certificate)
         super().__init__(certificates)
 
     def __str__(self) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
+from shallowflow.arrays import flag, numbers
 from shallowflow.data.dataset import Dataset
 from shallowflow.models.loss import Loss
 
@@ -126,7 +127,13 @@ def _make_plain(entry: Hypothesis | Promise, answer: str, numbers: tuple[str, ..
     for name in (answer, *numbers):
         given = getattr(entry, name)
         if given is not None:
-            object.__setattr__(entry, name, bool(given) if name == answer else float(given))
+            plain = flag(given, name) if name == answer else _number(given, name)
+            object.__setattr__(entry, name, plain)
+
+
+def _number(value: object, name: str) -> float:
+    """Return a float that may be NaN or infinite: what was found is shown as it is."""
+    return float(numbers(value, name, 0, finite=False))  # type: ignore[arg-type]
 
 
 def _decided(value: float | None, relation: str, bound: float | None) -> bool | None:

@@ -5,8 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from shallowflow.arrays import Choices, Floats, Seed, count, generator, non_negative, one_of, unit_interval
+from shallowflow.arrays import (
+    Choices,
+    Floats,
+    Seed,
+    count,
+    generator,
+    non_negative,
+    numbers,
+    one_of,
+    unit_interval,
+)
 from shallowflow.data.dataset import Dataset
 from shallowflow.data.targets import PiecewiseAffine
 from shallowflow.errors import InvalidInputError
@@ -89,19 +100,20 @@ def sphere(size: int, dimension: int, *, labels: str = "bounded", seed: Seed = 0
     return Dataset(inputs, _labels(rng, size, labels), name="sphere")
 
 
-def _sin_pi(x: Floats) -> Floats:
-    return np.sin(np.pi * x)
+def _sin_pi(x: ArrayLike) -> Floats:
+    return np.sin(np.pi * numbers(x, "x", None))
 
 
-def _sin_5pi(x: Floats) -> Floats:
-    return np.sin(5 * np.pi * x)
+def _sin_5pi(x: ArrayLike) -> Floats:
+    return np.sin(5 * np.pi * numbers(x, "x", None))
 
 
-def _jump(x: Floats) -> Floats:
-    return np.where(x > 0, 1.0 + 0.5 * x * np.cos(15 * np.pi * x), 0.5 * np.sin(5 * np.pi * x))
+def _jump(x: ArrayLike) -> Floats:
+    z = numbers(x, "x", None)
+    return np.where(z > 0, 1.0 + 0.5 * z * np.cos(15 * np.pi * z), 0.5 * np.sin(5 * np.pi * z))
 
 
-CURVES: dict[str, Callable[[Floats], Floats]] = Choices(
+CURVES: dict[str, Callable[[ArrayLike], Floats]] = Choices(
     "curve", {"sin_pi": _sin_pi, "sin_5pi": _sin_5pi, "jump": _jump}
 )
 """f₁ = sin πx (5.1), sin 5πx (Fig. 1) and the discontinuous f₂ (5.2) of [plateau], all on [−1, 1]."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from shallowflow.arrays import Floats, FrozenArrays, increasing, numbers, same_length, shown, vector
+from shallowflow.arrays import Floats, FrozenArrays, increasing, members, numbers, same_length, vector
 from shallowflow.errors import InvalidInputError
 
 
@@ -100,12 +101,8 @@ class Additive(FrozenArrays):
     components: tuple[PiecewiseConstant | PiecewiseAffine, ...]
 
     def __init__(self, components: Iterable[PiecewiseConstant | PiecewiseAffine]) -> None:
-        parts = tuple(components)
-        for component in parts:
-            if not isinstance(component, PiecewiseConstant | PiecewiseAffine):
-                raise InvalidInputError(
-                    f"components: must be one-dimensional targets, got {shown(component)}"
-                )
+        kinds: tuple[Any, ...] = (PiecewiseConstant, PiecewiseAffine)
+        parts = members(components, "components", "one-dimensional targets", *kinds)
         if not parts:
             raise InvalidInputError("components: must not be empty, got ()")
         self.__dict__["components"] = parts

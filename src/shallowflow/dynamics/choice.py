@@ -336,7 +336,7 @@ def names_of(verb: str) -> tuple[str, ...]:
 def chosen_engine(verb: str, name: str, task: Any, precision: str = "double") -> partial[Engine[Any]]:
     """Return what makes the engine of that name, or the cheapest exact one; refuse one that does not fit."""
     rows = {row.name: row for row in ENGINES if row.verb == verb}
-    if (verb, name) in RETIRED and name not in rows:
+    if isinstance(name, str) and (verb, name) in RETIRED and name not in rows:
         raise InvalidInputError(f"engine: {name!r} is gone; take {RETIRED[verb, name]}")
     one_of(name, "engine", ("auto", *rows))
     able = {key: row for key, row in rows.items() if row.single or precision == "double"}

@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from shallowflow.arrays import Floats, non_negative, positive
+from shallowflow.arrays import Floats, flag, non_negative, positive
 from shallowflow.data.targets import Additive, PiecewiseConstant
 from shallowflow.dynamics.clock.loop import Progress, run
 from shallowflow.dynamics.clock.problem import Record, checked_record
@@ -72,7 +72,7 @@ def population_flow(
     measure = partial(population_loss, target=target)
     rates = layer_rates(network, speed, epsilon)
     field = Field(network, flatten(network), rates, gradient, measure)
-    implicit = epsilon <= STIFF_UP_TO if stiff is None else stiff
+    implicit = epsilon <= STIFF_UP_TO if stiff is None else flag(stiff, "stiff")
     make = partial(SmoothFlow, field, tolerance=tolerance, stop=stop, stiff=implicit)
     record = checked_record(record, every_step(network))
     setting = Setting("population_flow", None, target, SquareLoss(), None, speed, epsilon, tolerance)

@@ -38,7 +38,7 @@ from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.two_timescale.population import population_loss
 from shallowflow.landscape.two_timescale.step_classes import checked_target
 from shallowflow.models.loss import LogisticLoss, Loss, NormLoss, SquareLoss
-from shallowflow.models.networks import AdditiveStepNetwork, Network, StepNetwork
+from shallowflow.models.networks import NETWORKS, AdditiveStepNetwork, Network, StepNetwork
 
 
 def stochastic_descent(
@@ -94,6 +94,8 @@ def stochastic_descent(
     >>> bool(run.losses[-1] < 0.1 * run.losses[0])
     True
     """
+    if not isinstance(network, NETWORKS):
+        raise InvalidInputError(f"network: must be one of shallowflow's networks, got {shown(network)}")
     record = checked_record(record, default_record(flatten(network).size))
     if isinstance(target, Dataset):
         if box_slope:

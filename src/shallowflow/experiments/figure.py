@@ -6,7 +6,17 @@ from dataclasses import dataclass, field
 
 from numpy.typing import ArrayLike
 
-from shallowflow.arrays import Floats, FrozenArrays, count, numbers, one_of, positive, same_length
+from shallowflow.arrays import (
+    Floats,
+    FrozenArrays,
+    count,
+    members,
+    numbers,
+    one_of,
+    positive,
+    same_length,
+    shown,
+)
 from shallowflow.errors import InvalidInputError
 
 STYLES = ("line", "dashed", "points", "steps", "crosses", "boxes")
@@ -50,6 +60,8 @@ class Series(FrozenArrays):
         fields["style"] = one_of(style, "style", STYLES)
         fields["tone"] = one_of(tone, "tone", TONES)
         fields["size"] = positive(size, "size")
+        if band is not None and not (isinstance(band, tuple | list) and len(band) == 2):
+            raise InvalidInputError(f"band: must be a pair (low, high), got {shown(band)}")
         fields["low"] = None if band is None else _column(band[0], "band[0]")
         fields["high"] = None if band is None else _column(band[1], "band[1]")
         same_length(self.x, self.y, "x, y")
@@ -124,6 +136,8 @@ class Animation:
     caption: str = ""
 
     def __post_init__(self) -> None:
+        members(self.frames, "frames", "figures", Figure)
+        members(self.labels, "labels", "texts", str)
         layouts = {(frame.columns, tuple(panel.polar for panel in frame.panels)) for frame in self.frames}
         if len(layouts) != 1:
             raise InvalidInputError(f"frames: must be figures of one layout, got {len(layouts)} layouts")

@@ -29,7 +29,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shallowflow.arrays import Bools, Floats, FrozenArrays, Ints, non_negative, same_length, shown, vector
+from shallowflow.arrays import (
+    Bools,
+    Floats,
+    FrozenArrays,
+    Ints,
+    non_negative,
+    public,
+    same_length,
+    shown,
+    vector,
+)
 from shallowflow.data.dataset import Dataset
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.geometry.orthonormal import (
@@ -51,6 +61,7 @@ and |a_j| w_j = (2/m) Σ_{k ∈ M_j} |y_k| x_k. With q = Σ y_k² this is a_j² 
 sums to 2√(2q) where the minimum is 2√q. Neurons active on a part p of q instead of ½ give 1/√p."""
 
 
+@public
 def squared_norm(network: ReLUNetwork | LogScaledNetwork) -> float:
     """Return ‖θ‖² = Σ_j a_j² + ‖w_j‖²."""
     plain = network.to_relu() if isinstance(network, LogScaledNetwork) else network
@@ -70,6 +81,7 @@ def fitting_neuron(inputs: Floats, targets: Floats) -> tuple[Floats, float]:
     return reached @ units / size, size
 
 
+@public
 def min_norm_interpolator(dataset: Dataset) -> ReLUNetwork:
     """Return an interpolator of least ‖θ‖², orthogonal data: one neuron per label sign, [incremental] (15).
 
@@ -96,6 +108,7 @@ def min_norm_interpolator(dataset: Dataset) -> ReLUNetwork:
     return ReLUNetwork(np.array(inner), outer)
 
 
+@public
 def min_squared_norm(targets: Floats | list[float], norms: Floats | list[float] | None = None) -> float:
     """Return the least ‖θ‖² of an interpolator: 2(√Σ_{y>0} (y/ν)² + √Σ_{y<0} (y/ν)²), [incremental] (15).
 
@@ -109,6 +122,7 @@ def min_squared_norm(targets: Floats | list[float], norms: Floats | list[float] 
     return float(2.0 * (np.linalg.norm(y[y > 0]) + np.linalg.norm(y[y < 0])))
 
 
+@public
 def norm_constant(norm: float, targets: Floats | list[float]) -> float:
     """Return C in ‖θ‖² = C·max|y|·√n: bounded with high probability by [incremental] Theorem 3."""
     y = vector(targets, "targets")

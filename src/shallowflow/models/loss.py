@@ -6,7 +6,7 @@ All are functions of the vector of predictions h: `value` is the loss, `slopes` 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from shallowflow.arrays import Floats, one_of
 from shallowflow.errors import InvalidInputError
 
 
+@runtime_checkable
 class Loss(Protocol):
     """What an engine asks of a loss."""
 

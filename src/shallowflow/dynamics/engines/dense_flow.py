@@ -35,7 +35,7 @@ from shallowflow.dynamics.clock.paths import Polynomials, lobatto_nodes
 from shallowflow.dynamics.clock.problem import Task
 from shallowflow.dynamics.clock.protocol import Event, Path, Piece, Rows, Statistics, Stop, flatten, unflatten
 from shallowflow.dynamics.engines.smooth_flow import layer_rates
-from shallowflow.landscape.geometry.subgradient import minimal_gates, unbounded_gate
+from shallowflow.landscape.geometry.subgradient import gates_of, unbounded_gate
 from shallowflow.models.loss import Loss
 from shallowflow.models.networks import KnotNetwork, ReLUNetwork
 
@@ -131,7 +131,7 @@ class Gates:
             values = np.where(self.signs[j] > 0, 1.0, self.slope)
             free = staying | held
             if free.any():
-                values[free] = minimal_gates(*self._parts(values, covector, free), self.slope)
+                values[free] = gates_of(*self._parts(values, covector, free), self.slope)
             self.signs[j, held] = np.where(values >= 1, 1, np.where(values <= self.slope, -1, 0))[held]
             direction = self._velocity(network, covector, j, values)
             unique = bool(np.all((direction[passing] > 0) == (self.signs[j, passing] > 0)))

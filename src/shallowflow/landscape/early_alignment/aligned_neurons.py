@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shallowflow.arrays import Bools, Floats, FrozenArrays, Ints, positive
+from shallowflow.arrays import Bools, Floats, FrozenArrays, Ints, positive, public, real
 from shallowflow.data.dataset import Dataset
+from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.early_alignment.extremal import (
     KINDS,
     extremal_vector,
@@ -62,6 +63,7 @@ class NeuronAlignment(FrozenArrays):
         return np.asarray(self.states == KINDS.index(kind))
 
 
+@public
 def neuron_alignment(
     network: ReLUNetwork, dataset: Dataset, *, loss: Loss | None = None, tolerance: float = ON
 ) -> NeuronAlignment:
@@ -97,6 +99,7 @@ def neuron_alignment(
     return NeuronAlignment(norms, alignments, cosines, states[which.ravel()])
 
 
+@public
 def alignment_time(norm: float, start: float, end: float) -> float:
     """Return how long ⟨D, w/a⟩ takes from `start` to `end` under f' = ‖D‖² − f², [early_alignment] (8).
 
@@ -109,6 +112,9 @@ def alignment_time(norm: float, start: float, end: float) -> float:
     0.274653
     """
     norm = positive(norm, "norm")
+    for name, value in (("start", start), ("end", end)):
+        if not abs(real(value, name)) < norm:
+            raise InvalidInputError(f"{name}: must lie between -norm and norm = {norm:g}, got {value:g}")
     return float((np.arctanh(end / norm) - np.arctanh(start / norm)) / norm)
 
 
@@ -156,6 +162,7 @@ class MergedNeurons(FrozenArrays):
         return len(self.weights)
 
 
+@public
 def merged_neurons(
     network: ReLUNetwork,
     dataset: Dataset,

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shallowflow.arrays import Floats, FrozenArrays, positive
+from shallowflow.arrays import Floats, FrozenArrays, positive, public
 from shallowflow.data.dataset import Dataset
 from shallowflow.landscape.early_alignment.extremal import steepest
 from shallowflow.landscape.early_alignment.pulls import Pull, pull
@@ -67,6 +67,7 @@ class Balance(FrozenArrays):
         return not np.any(self.signs < 0)
 
 
+@public
 def balance(network: ReLUNetwork) -> Balance:
     """Return a_j² − ‖w_j‖² for every neuron, with its classification, [early_alignment] (4) and Lemma 1.
 
@@ -110,6 +111,7 @@ class Nature(FrozenArrays):
     rate: float
 
 
+@public
 def nature(
     network: ReLUNetwork, dataset: Dataset, *, loss: Loss | None = None, tolerance: float = 1e-6
 ) -> Nature:

@@ -30,7 +30,7 @@ from typing import Self
 
 import numpy as np
 
-from shallowflow.arrays import Floats, FrozenArrays, Seed, count, generator
+from shallowflow.arrays import Floats, FrozenArrays, Seed, count, generator, members, public
 from shallowflow.data.dataset import Dataset
 from shallowflow.landscape.early_alignment.pulls import ON, ZERO, Pull, is_extremal, pull
 from shallowflow.landscape.geometry.activity import Signs
@@ -137,7 +137,8 @@ class ExtremalVectors(tuple[ExtremalVector, ...]):
 
     def __new__(cls, found: Iterable[ExtremalVector] = (), *, complete: bool = True) -> Self:
         """Return the vectors in order of their norm."""
-        self = super().__new__(cls, sorted(found, key=lambda vector: -vector.norm))
+        vectors = members(found, "found", "ExtremalVector", ExtremalVector)
+        self = super().__new__(cls, sorted(vectors, key=lambda vector: -vector.norm))
         self.complete = complete
         return self
 
@@ -150,6 +151,7 @@ class ExtremalVectors(tuple[ExtremalVector, ...]):
         return tuple(vector for vector in self if vector.kind == kind)
 
 
+@public
 def extremal_vectors(
     dataset: Dataset,
     loss: Loss | None = None,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shallowflow.arrays import Bools, Floats, FrozenArrays, Ints, probability
+from shallowflow.arrays import Bools, Floats, FrozenArrays, Ints, probability, public
 from shallowflow.data.dataset import Dataset
 from shallowflow.landscape.early_alignment.extremal import ExtremalVector, extremal_vector
 from shallowflow.landscape.early_alignment.pulls import is_extremal, pull
@@ -165,6 +165,7 @@ class Exit:
         return bool(np.isfinite(self.time))
 
 
+@public
 def exit_time(
     network: Small,
     dataset: Dataset,
@@ -288,6 +289,7 @@ class Destinations(FrozenArrays):
         )
 
 
+@public
 def destinations(network: Small, dataset: Dataset, *, loss: Loss | None = None) -> Destinations:
     """Return which extremal vector each neuron reaches under the forces at the network's outputs, and when.
 

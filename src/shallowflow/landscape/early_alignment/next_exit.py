@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from shallowflow.arrays import Bools, Floats, count, probability
+from shallowflow.arrays import Bools, Floats, count, probability, public
 from shallowflow.data.dataset import Dataset
 from shallowflow.landscape.early_alignment.frozen import Exit, FrozenFlow, exit_time
 from shallowflow.landscape.geometry.activity import Resting, check_relu
@@ -29,6 +29,7 @@ SMALL = 400
 """n up to which λ_max is computed; the trace bounds it beyond."""
 
 
+@public
 def next_exit(
     network: ReLUNetwork,
     dataset: Dataset,

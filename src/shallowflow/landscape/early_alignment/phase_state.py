@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from shallowflow.arrays import public
 from shallowflow.data.dataset import Dataset
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.early_alignment.spurious import least_squares
@@ -47,6 +48,7 @@ class PhaseState:
     distance: float
 
 
+@public
 def phase_state(network: ReLUNetwork, start: ReLUNetwork, dataset: Dataset) -> PhaseState:
     """Return how far a network has come from its start, in the quantities of Lemmas 4 to 7.
 
@@ -86,6 +88,7 @@ def phase_state(network: ReLUNetwork, start: ReLUNetwork, dataset: Dataset) -> P
     )
 
 
+@public
 def pl_constant(dataset: Dataset) -> float:
     """Return σ_min(H)‖β*‖, H = XᵀX/n: in phase 3 ‖∇L‖² is at least this times L − L(β*), for small λ.
 
@@ -101,6 +104,7 @@ def pl_constant(dataset: Dataset) -> float:
     return least * float(np.linalg.norm(least_squares(dataset).coefficients))
 
 
+@public
 def local_rate(network: ReLUNetwork, dataset: Dataset) -> float:
     """Return 2ρ, the rate at which L (½·mean) falls to the line's loss near it; see the module.
 

@@ -26,12 +26,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from shallowflow.arrays import Bools, Floats, FrozenArrays, positive, unit_interval, vector
+from shallowflow.arrays import Bools, Floats, FrozenArrays, positive, public, unit_interval, vector
 from shallowflow.data.dataset import Dataset
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.geometry.activity import Signs, signs_of
 from shallowflow.landscape.geometry.cones import LIMIT, Cones, cones, span_of
-from shallowflow.landscape.geometry.subgradient import minimal_gates, unbounded_gates
+from shallowflow.landscape.geometry.subgradient import gates_of, unbounded_gates
 from shallowflow.models.loss import Loss, SquareLoss
 from shallowflow.models.networks import ReLUNetwork
 
@@ -82,7 +82,7 @@ class Pull(FrozenArrays):
             # Inside the box the unconstrained minimiser is the answer, and cheaper than a bounded solver.
             gates = unbounded_gates(known.T, parts).T
             for face in np.flatnonzero(np.any((gates < self.slope) | (gates > 1.0), axis=1)):
-                gates[face] = minimal_gates(known[face], parts, self.slope)
+                gates[face] = gates_of(known[face], parts, self.slope)
             known = known + gates @ parts
         rounding = np.linalg.norm(known, axis=1, keepdims=True) <= ZERO * self.scale
         return np.where(rounding, 0.0, known), gates
@@ -104,6 +104,7 @@ class Pull(FrozenArrays):
         return float(self.strengths @ np.maximum(z, self.slope * z))
 
 
+@public
 def pull(
     dataset: Dataset, loss: Loss | None = None, slope: float = 0.0, *, network: ReLUNetwork | None = None
 ) -> Pull:
@@ -122,6 +123,7 @@ def pull(
     return Pull(dataset.inputs, -loss.slopes(predictions, dataset.targets), unit_interval(slope, "slope"))
 
 
+@public
 def minimal_subgradient(
     direction: ArrayLike,
     dataset: Dataset,
@@ -196,6 +198,7 @@ class AlignmentThreshold:
         return float(np.exp(min(log, np.log(2.0 * norm))))
 
 
+@public
 def alignment_threshold(
     dataset: Dataset,
     loss: Loss | None = None,

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shallowflow.arrays import Floats, Ints
+from shallowflow.arrays import Floats, Ints, public
 from shallowflow.data.dataset import Dataset
 from shallowflow.landscape.early_alignment.pulls import ZERO, Pull
 from shallowflow.landscape.geometry.cones import LIMIT, SAME, Cones, cones, span_of
@@ -38,6 +38,7 @@ class LeastSquares:
     loss: float
 
 
+@public
 def least_squares(dataset: Dataset) -> LeastSquares:
     """Return the linear least-squares fit (of minimal norm if the inputs do not determine it).
 
@@ -95,6 +96,7 @@ class SpuriousConditions:
         return min(self.above, self.inward, self.worse) > 0
 
 
+@public
 def spurious_conditions(dataset: Dataset, *, limit: int = LIMIT) -> SpuriousConditions:
     """Return the margins of Assumptions 3 to 6; limit: on the number of activation cones.
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from shallowflow.arrays import Floats, Ints, shown
+from shallowflow.arrays import Floats, Ints, public, shown
 from shallowflow.data.dataset import checked_dataset
 from shallowflow.errors import InvalidInputError
 from shallowflow.models.networks import KnotNetwork, LogScaledNetwork, Network, ReLUNetwork
@@ -27,6 +27,7 @@ RESTING = 1e-12
 For a knot, the largest |x| among the inputs counts too: a knot at 10⁻¹⁶ rests on x = 0."""
 
 
+@public
 def activity(network: Network, inputs: ArrayLike, *, resting: Resting | None = None) -> Signs:
     """Return +1 (active), −1 (inactive) or 0 (resting) for every neuron and every row of inputs, (m, n).
 
@@ -66,7 +67,10 @@ def resting_ends(knots: Floats, size: float = 0.0) -> tuple[Floats, Floats]:
     return np.minimum(np.minimum(*ends), knots - least), np.maximum(np.maximum(*ends), knots + least)
 
 
-def _checked_pairs(resting: Resting, shape: tuple[int, ...]) -> Resting:
+def _checked_pairs(resting: object, shape: tuple[int, ...]) -> Resting:
+    if not isinstance(resting, tuple | list) or len(resting) != 2:
+        rule = "must be (neurons, points), two integer arrays of one length"
+        raise InvalidInputError(f"resting: {rule}, got {shown(resting)}")
     neurons, points = (np.asarray(part) for part in resting)
     whole = all(part.ndim == 1 and np.issubdtype(part.dtype, np.integer) for part in (neurons, points))
     if not whole or len(neurons) != len(points):

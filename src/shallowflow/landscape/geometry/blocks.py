@@ -21,7 +21,7 @@ from functools import cached_property
 
 import numpy as np
 
-from shallowflow.arrays import Bools, Floats, Ints, frozen, shown
+from shallowflow.arrays import Bools, Floats, Ints, frozen, public, shown
 from shallowflow.data.dataset import Dataset, SortedData, sort_data
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.geometry.activity import resting_ends
@@ -165,6 +165,7 @@ class Blocks:
         return replace(self, order=order, knots=network.knots[order], outer=network.outer[order])
 
 
+@public
 def blocks(network: KnotNetwork, dataset: Dataset) -> Blocks:
     """Return the activation blocks of a network on univariate data, in O((n + m) log(n + m)).
 

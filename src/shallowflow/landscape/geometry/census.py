@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shallowflow.arrays import Bools, Floats, FrozenArrays, Ints, shown
+from shallowflow.arrays import Bools, Floats, FrozenArrays, Ints, public, shown
 from shallowflow.data.dataset import Dataset, checked_dataset
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.geometry.activity import Resting, Signs, activity
@@ -123,6 +123,7 @@ class Census(FrozenArrays):
         return f"Census({self.width} neurons: {counts}; effective width {self.effective_width})"
 
 
+@public
 def census(
     network: Kinked, dataset: Dataset, loss: Loss | None = None, *, resting: Resting | None = None
 ) -> Census:
@@ -171,6 +172,7 @@ def _groups(signs: Signs, outer: Floats, awake: Bools) -> Ints:
     return groups
 
 
+@public
 def merge_duplicates(
     network: ReLUNetwork, dataset: Dataset, *, resting: Resting | None = None
 ) -> ReLUNetwork:

@@ -31,7 +31,7 @@ from math import comb
 
 import numpy as np
 
-from shallowflow.arrays import Floats, FrozenArrays, Ints, count
+from shallowflow.arrays import Floats, FrozenArrays, Ints, count, public
 from shallowflow.data.dataset import Dataset
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.geometry.activity import Signs
@@ -131,6 +131,8 @@ def _around(normals: Floats, rank: int) -> tuple[Signs, Ints]:
     return patterns, np.append(found.dimensions, 0)
 
 
+MOST = 10_000
+"""Points and dimensions for which the number of cones is still computed."""
 LIMIT = 20_000
 """The default limit on the number of faces: 70 points in d = 3, 5,000 in the plane."""
 
@@ -188,6 +190,7 @@ class Cones(FrozenArrays):
         return int(np.sum(self.dimensions == self.rays.shape[1])) if len(self.rays) else 0
 
 
+@public
 def cell_bound(size: int, rank: int) -> int:
     """Return Cover's 2 Σ_{i<rank} C(size − 1, i): the most cells that `size` central hyperplanes can make.
 
@@ -196,9 +199,11 @@ def cell_bound(size: int, rank: int) -> int:
     >>> cell_bound(3, 2), cell_bound(10, 3)
     (6, 92)
     """
+    size, rank = count(size, "size", 0, MOST), count(rank, "rank", 0, MOST)
     return 2 * sum(comb(size - 1, i) for i in range(rank)) if size else 1
 
 
+@public
 def face_bound(size: int, rank: int) -> int:
     """Return Σ_{k=1}^{rank} C(size, rank − k)·Cover(size − rank + k, k): the most faces but the origin.
 
@@ -207,9 +212,13 @@ def face_bound(size: int, rank: int) -> int:
     >>> face_bound(3, 2), face_bound(3, 3)
     (12, 26)
     """
+    size, rank = count(size, "size", 0, MOST), count(rank, "rank", 0, MOST)
+    if rank > size:
+        raise InvalidInputError(f"rank: must be <= size = {size}, got {rank}")
     return sum(comb(size, rank - k) * cell_bound(size - rank + k, k) for k in range(1, rank + 1))
 
 
+@public
 def cones(dataset: Dataset, *, limit: int = LIMIT) -> Cones:
     """Return all activation cones of the data, or refuse if there may be more than `limit` faces.
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shallowflow.arrays import Bools, Floats
+from shallowflow.arrays import Bools, Floats, public
 from shallowflow.data.dataset import Dataset
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.geometry.activity import Resting
@@ -56,6 +56,7 @@ class Floors:
     cone: float | None = None
 
 
+@public
 def floors(
     network: Kinked,
     dataset: Dataset,

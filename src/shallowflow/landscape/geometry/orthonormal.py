@@ -7,7 +7,18 @@ from math import comb
 
 import numpy as np
 
-from shallowflow.arrays import Bools, Floats, FrozenArrays, Ints, count, matrix, shown, vector
+from shallowflow.arrays import (
+    Bools,
+    Floats,
+    FrozenArrays,
+    Ints,
+    count,
+    matrix,
+    numbers,
+    public,
+    shown,
+    vector,
+)
 from shallowflow.data.dataset import Dataset, checked_dataset
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.geometry.activity import Signs, activity, check_relu_problem
@@ -21,6 +32,7 @@ ROUNDING = 1e-13
 """Cosine up to which two inputs count as orthogonal: what rounding makes of an orthogonal family."""
 
 
+@public
 def orthonormality(inputs: Floats) -> float:
     """Return how far the inputs are from orthonormal: max |⟨x_i, x_k⟩ − δ_ik|.
 
@@ -102,6 +114,7 @@ def neuron_signs(network: ReLUNetwork | LogScaledNetwork) -> Floats:
     return np.sign(network.outer)
 
 
+@public
 def mask_matrix(network: ReLUNetwork | LogScaledNetwork, dataset: Dataset) -> Bools:
     """Return the mask of [incremental] Assumption 4, (n, m): j is active on x_k, and a_j y_k > 0.
 
@@ -138,12 +151,20 @@ def never_fitted(points: Ints) -> str:
     )
 
 
+@public
 def mask_of(preactivations: Floats | Signs, signs: Floats, targets: Floats) -> Bools:
     """Return the mask (n, m) from preactivations or `activity` (m, n): for inputs too large to hold.
 
     On the standard basis the preactivations are the inner weights themselves.
     """
-    mask: Bools = (preactivations.T > 0) & (signs * targets[:, None] > 0)
+    values, signs = numbers(preactivations, "preactivations", 2), numbers(signs, "signs", 1)
+    targets = numbers(targets, "targets", 1)
+    if values.shape != (len(signs), len(targets)):
+        shape = (len(signs), len(targets))
+        raise InvalidInputError(
+            f"preactivations: must have shape {shape} (signs, targets), got {values.shape}"
+        )
+    mask: Bools = (values.T > 0) & (np.sign(signs) * np.sign(targets)[:, None] > 0)
     return mask
 
 
@@ -168,6 +189,7 @@ class MaskReport(FrozenArrays):
         return not (self.lonely_points.size or self.idle_neurons.size or self.twins.size)
 
 
+@public
 def mask_report(mask: Bools, targets: Floats) -> MaskReport:
     """Return what Assumption 4 (i) finds in a mask matrix (n, m).
 
@@ -200,6 +222,7 @@ def first_of_kind(mask: Bools) -> Ints:
     )
 
 
+@public
 def mask_failure_bound(width: int, positives: int, negatives: int) -> float:
     """Return a bound on the probability that Assumption 4 (i) fails: Prop. 2's union bound, ours in full.
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from shallowflow.arrays import Floats
+from shallowflow.arrays import Floats, public
 from shallowflow.data.dataset import Dataset, checked_dataset
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.geometry.activity import Resting
@@ -27,6 +27,7 @@ from shallowflow.models.networks import KnotNetwork, LogScaledNetwork, ReLUNetwo
 ReLUs = ReLUNetwork | LogScaledNetwork | KnotNetwork
 
 
+@public
 def pattern_level(
     network: ReLUs, dataset: Dataset, loss: SquareLoss | None = None, *, resting: Resting | None = None
 ) -> float:

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from shallowflow.arrays import Floats
+from shallowflow.arrays import Floats, numbers, public, unit_interval
+from shallowflow.errors import InvalidInputError
 
 SAME = 1e-9
 """Parts are taken for linearly dependent below this share of the largest one."""
@@ -23,6 +24,7 @@ EXCHANGES = 20
 """Exchanges of gates between the bounds and the inside before a slower, safe method takes over."""
 
 
+@public
 def minimal_gates(known: Floats, parts: Floats, slope: float = 0.0) -> Floats:
     """Return the gates η (k,) that minimise ‖known + η @ parts‖ over [slope, 1]^k.
 
@@ -35,6 +37,18 @@ def minimal_gates(known: Floats, parts: Floats, slope: float = 0.0) -> Floats:
     >>> minimal_gates(np.array([1.0, 3.0]), np.array([[-4.0, 0.0]]))
     array([0.25])
     """
+    known, parts, slope = (
+        numbers(known, "known", 1),
+        numbers(parts, "parts", 2),
+        unit_interval(slope, "slope"),
+    )
+    if parts.shape[1] != len(known):
+        raise InvalidInputError(f"parts: must have shape (k, {len(known)}) as `known`, got {parts.shape}")
+    return gates_of(known, parts, unit_interval(slope, "slope"))
+
+
+def gates_of(known: Floats, parts: Floats, slope: float) -> Floats:
+    """Return `minimal_gates` of checked arguments."""
     if len(parts) == 1:
         return np.clip(unbounded_gate(known, parts[0], slope), slope, 1.0)[None]
     exchanged = _exchanged(known, parts, slope)

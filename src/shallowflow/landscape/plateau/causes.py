@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from shallowflow.arrays import Floats, numbers, positive
+from shallowflow.arrays import Floats, numbers, positive, public
 from shallowflow.data.dataset import Dataset, checked_dataset
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.geometry.activity import activity
@@ -54,6 +54,7 @@ class LossParts:
         )
 
 
+@public
 def loss_parts(
     network: KnotNetwork | ReLUNetwork, dataset: Dataset, loss: SquareLoss | None = None
 ) -> LossParts:
@@ -101,6 +102,7 @@ def _split(network: KnotNetwork | ReLUNetwork, dataset: Dataset) -> tuple[Floats
     return residual - basis[:, kept] @ coordinates, _Free(coordinates, sizes[kept])
 
 
+@public
 def frozen_losses(
     network: KnotNetwork | ReLUNetwork,
     dataset: Dataset,
@@ -141,6 +143,7 @@ class Passage:
     point: int
 
 
+@public
 def next_passage(network: KnotNetwork | ReLUNetwork, dataset: Dataset, loss: Loss | None = None) -> Passage:
     """Return which neuron of the flow meets which data point next, from gaps and present velocities.
 

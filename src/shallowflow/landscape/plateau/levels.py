@@ -34,7 +34,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shallowflow.arrays import Floats, FrozenArrays, positive
+from shallowflow.arrays import Floats, FrozenArrays, positive, public
 from shallowflow.data.dataset import Dataset
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.geometry.blocks import Blocks, blocks
@@ -42,6 +42,7 @@ from shallowflow.models.loss import SquareLoss
 from shallowflow.models.networks import KnotNetwork
 
 
+@public
 def plateau_level(network: KnotNetwork, dataset: Dataset, loss: SquareLoss | None = None) -> float:
     """Return Q₀ = ½‖Π_{V⊥} Loss‖², the level that the loss tends to while the pattern lasts, Thm 3.1.
 
@@ -67,6 +68,7 @@ def _weight(loss: SquareLoss | None, found: Blocks) -> float:
     return (SquareLoss() if loss is None else loss).weight(len(found.targets))
 
 
+@public
 def projected_residual(network: KnotNetwork, dataset: Dataset) -> Floats:
     """Return Π_V Loss, (m,) in the order of the data: what training can still remove in this stage.
 
@@ -81,6 +83,7 @@ def projected_residual(network: KnotNetwork, dataset: Dataset) -> Floats:
     return projection
 
 
+@public
 def rate_matrix(network: KnotNetwork, dataset: Dataset) -> Floats:
     """Return M of (A.2), (2n, 2n), neurons sorted by their knots: dL/dt = −‖Mᵀz‖² for the loss ½Σ.
 
@@ -126,6 +129,7 @@ class RateBounds:
     rank: int
 
 
+@public
 def rate_bounds(network: KnotNetwork, dataset: Dataset, loss: SquareLoss | None = None) -> RateBounds:
     """Return the extreme rates r_min, r_max of a stage, exactly in O(n³), and the bounds of Lemma A.2.
 
@@ -223,6 +227,7 @@ class ExitCondition:
         return max(0.0, -float(np.log(self.threshold))) if self.threshold > 0 else np.inf
 
 
+@public
 def exit_condition(
     network: KnotNetwork, after: KnotNetwork, dataset: Dataset, loss: SquareLoss | None = None
 ) -> ExitCondition:
@@ -297,6 +302,7 @@ class Stability(FrozenArrays):
         return f"Stability({self.growing} growing, {self.centre} centre, {self.decaying} decaying directions)"
 
 
+@public
 def stability(
     network: KnotNetwork, dataset: Dataset, loss: SquareLoss | None = None, *, tolerance: float = 1e-9
 ) -> Stability:

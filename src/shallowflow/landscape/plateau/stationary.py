@@ -19,7 +19,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from shallowflow.arrays import Floats, Ints, frozen, increasing, numbers, same_length, vector
+from shallowflow.arrays import Floats, Ints, frozen, increasing, numbers, public, same_length, vector
 from shallowflow.data.dataset import Dataset, sort_data
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.geometry.blocks import (
@@ -71,6 +71,7 @@ class Stationarity:
         return float(np.max(np.abs(self.defects), initial=0.0))
 
 
+@public
 def stationarity(network: KnotNetwork, dataset: Dataset) -> Stationarity:
     """Return the defects of (3.4), in O((n + m) log(n + m)); `.value` is a stopping rule.
 
@@ -111,6 +112,7 @@ def _pulls(knots: Floats, found: Blocks) -> tuple[Floats, Floats, Ints]:
     return sums[first], moments[first] + (x[-1] - knots) * sums[first], len(x) - first
 
 
+@public
 def macroscopic_data(network: KnotNetwork, dataset: Dataset) -> Dataset:
     """Return a smaller data set with the averages of (3.4): at most two points for each block U_l, l ≥ 1.
 
@@ -158,6 +160,7 @@ class RegressionLines:
     defects: Floats
 
 
+@public
 def regression_lines(network: KnotNetwork, dataset: Dataset) -> RegressionLines:
     """Return the lines of Thm 3.5; at a stationary point with c_l ≠ 0 their defects are all zero.
 
@@ -199,6 +202,7 @@ class Trap:
         return self.radius < self.gap
 
 
+@public
 def trap(network: KnotNetwork, dataset: Dataset) -> Trap:
     """Return a bound on all future movement of the flow, which can prove that a stage is the last one.
 
@@ -237,6 +241,7 @@ class _Line:
         return self.height + self.slope * (x - self.centre)
 
 
+@public
 def fully_trained(cuts: ArrayLike, dataset: Dataset) -> KnotNetwork:
     """Return a network at a stationary point of the flow: regression lines glued by extra neurons, Prop. F.1.
 
@@ -315,6 +320,7 @@ def _bridge(before: _Line, line: _Line, left: float, z: float) -> Iterator[tuple
     yield q, line.slope - middle
 
 
+@public
 def to_knots(inner: ArrayLike, bias: ArrayLike, outer: ArrayLike, interval: ArrayLike) -> KnotNetwork:
     """Return a network of knots that equals Σ_j outer_j relu(inner_j x + bias_j) on an interval, Prop. 2.1.
 

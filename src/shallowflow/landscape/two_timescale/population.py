@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shallowflow.arrays import Floats, Ints, shown
+from shallowflow.arrays import Floats, Ints, public, shown
 from shallowflow.data.targets import Additive, PiecewiseAffine, PiecewiseConstant
 from shallowflow.errors import InvalidInputError
 from shallowflow.models.networks import AdditiveStepNetwork, KnotNetwork, Network, Parameters, StepNetwork
@@ -81,6 +81,7 @@ def step_loss(network: StepNetwork, target: PiecewiseConstant) -> float:
     return swept(network, target)[1]
 
 
+@public
 def population_gradient(network: StepNetwork, target: PiecewiseConstant) -> Parameters:
     """Return ∇L for every parameter array, exactly, [two_timescale] (10), (11); needs sharpness > 0.
 
@@ -110,6 +111,7 @@ def check_resolved(sharpness: float) -> None:
         )
 
 
+@public
 def feature_gram(network: StepNetwork) -> Floats:
     """Return H_η(u)_ij = ∫σ_η(x − u_i)σ_η(x − u_j) over [0, 1], (m + 1, m + 1), the constant feature first.
 
@@ -124,6 +126,7 @@ def feature_gram(network: StepNetwork) -> Floats:
     return H
 
 
+@public
 def feature_moments(network: StepNetwork, target: PiecewiseConstant) -> Floats:
     """Return b_η(u)_j = ∫f*(x)σ_η(x − u_j) over [0, 1], (m + 1,), the constant feature first."""
     check_steps(network, target)
@@ -140,6 +143,7 @@ def _moments(network: StepNetwork, target: PiecewiseConstant) -> tuple[_Sorted, 
     return parts, -grad_a
 
 
+@public
 def best_outer(network: StepNetwork, target: PiecewiseConstant) -> StepNetwork:
     """Return the network with a = a*(u) = argmin_a L(a, u), of minimal norm if H is singular.
 
@@ -166,6 +170,7 @@ def best_outer(network: StepNetwork, target: PiecewiseConstant) -> StepNetwork:
     return network.moved({"outer": outer, "offset": np.asarray(offset)})
 
 
+@public
 def separation(network: StepNetwork) -> float:
     """Return Δ(u), the least distance of two of u_0 = −η/2, u_1, …, u_m, u_{m+1} = 1 + η/2, §5.1."""
     half = 0.5 * _step_network(network).sharpness
@@ -173,6 +178,7 @@ def separation(network: StepNetwork) -> float:
     return float(np.min(np.diff(np.sort(places))))
 
 
+@public
 def well_separated(network: StepNetwork) -> bool:
     """Return whether u ∈ 𝒰: positions in [0, 1] with Δ(u) > 2η, where (5) is well defined, §5.1."""
     inside = np.all((_step_network(network).positions >= 0) & (network.positions <= 1))
@@ -182,6 +188,7 @@ def well_separated(network: StepNetwork) -> bool:
 Target = PiecewiseConstant | PiecewiseAffine | Additive
 
 
+@public
 def population_loss(network: Network, target: Target) -> float:
     """Return ½∫(f − f*)² over [0, 1]^d for the pairs that [two_timescale] trains.
 

@@ -42,7 +42,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shallowflow.arrays import Bools, Floats, non_negative, positive, shown
+from shallowflow.arrays import Bools, Floats, non_negative, positive, public, shown
 from shallowflow.data.targets import PiecewiseConstant
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.two_timescale.population import check_steps, separation
@@ -94,6 +94,7 @@ def checked_target(target: object) -> PiecewiseConstant:
     return target
 
 
+@public
 def step_class(target: PiecewiseConstant) -> StepClass:
     """Return the constants n, Δv, Δf, M of Def. 1 (M ≥ 1) for a target with jumps inside (0, 1)."""
     if not checked_target(target).breakpoints.size:
@@ -125,6 +126,7 @@ class Goodness:
         return self.fewest >= 6 and self.separation >= distance and self.asymmetry >= distance
 
 
+@public
 def goodness(network: StepNetwork, target: PiecewiseConstant) -> Goodness:
     """Return the three margins of Def. 2 for the positions of a network."""
     check_steps(network, target)
@@ -156,6 +158,7 @@ def _asymmetry(positions: Floats, v: float) -> float:
     return abs(float(right.min() + left.max() - 2.0 * v))
 
 
+@public
 def jump_distances(network: StepNetwork, target: PiecewiseConstant) -> Floats:
     """Return the distance of every jump of the target to the nearest neuron, (n − 1,)."""
     check_steps(network, target)
@@ -163,6 +166,7 @@ def jump_distances(network: StepNetwork, target: PiecewiseConstant) -> Floats:
     return gaps
 
 
+@public
 def covered_error(target: PiecewiseConstant, sharpness: float) -> float:
     """Return (η/28)Σs², what is left of ∫(f − f*)² when every jump s has its own neuron right on it.
 
@@ -178,6 +182,7 @@ ROUNDING = 1e-14
 STUCK, SECOND_ONLY, RECOVERS = "stuck", "second jump only", "recovers"
 
 
+@public
 def fate_of_last_piece(target: PiecewiseConstant) -> str:
     """Return what becomes of two or more neurons that all start on the last of three pieces, η = 0.
 

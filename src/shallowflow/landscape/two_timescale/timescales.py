@@ -26,7 +26,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shallowflow.arrays import Floats, FrozenArrays, Ints, non_negative, positive, shown
+from shallowflow.arrays import Floats, FrozenArrays, Ints, non_negative, positive, public, shown
 from shallowflow.data.dataset import Dataset, checked_dataset
 from shallowflow.data.targets import Additive, PiecewiseAffine, PiecewiseConstant
 from shallowflow.errors import InvalidInputError
@@ -135,6 +135,7 @@ class Timescales(FrozenArrays):
     __str__ = text
 
 
+@public
 def timescales(network: Network, data_or_target: Dataset | Target) -> Timescales:
     """Return the rates of both layers of a network on a data set (loss ½·mean) or a target (½∫), and advice.
 

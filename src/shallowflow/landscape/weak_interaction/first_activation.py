@@ -32,7 +32,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from shallowflow.arrays import Bools, Floats, Seed, count, generator, probability
+from shallowflow.arrays import Bools, Floats, Seed, count, generator, probability, public
 from shallowflow.data.dataset import Dataset, checked_dataset
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.geometry.activity import Resting, activity, check_relu_problem
@@ -43,6 +43,7 @@ BATCH = 200
 """Networks drawn at once by `sampled_probability`."""
 
 
+@public
 def correctly_activated(network: ReLUNetwork, dataset: Dataset, *, resting: Resting | None = None) -> Bools:
     """Return for every sample whether some neuron is active on it and has the sign of its label."""
     check_relu_problem(network, dataset)
@@ -51,6 +52,7 @@ def correctly_activated(network: ReLUNetwork, dataset: Dataset, *, resting: Rest
     return np.asarray(np.any(active & agrees, axis=0))
 
 
+@public
 def activation_probability(width: int, positive_labels: int, negative_labels: int) -> float:
     """Return P(𝓘) for orthogonal inputs with these numbers of positive and negative labels.
 
@@ -69,6 +71,7 @@ def activation_probability(width: int, positive_labels: int, negative_labels: in
     return _mean_over_signs(exponent * np.ones(width + 1))
 
 
+@public
 def fair_activation_probability(width: int, size: int) -> float:
     """Return P(𝓘) for n orthogonal inputs whose labels have fair signs."""
     width, size = count(width, "width"), count(size, "size")
@@ -78,6 +81,7 @@ def fair_activation_probability(width: int, size: int) -> float:
         return _mean_over_signs(size * np.log1p(-miss))
 
 
+@public
 def sampled_probability(
     dataset: Dataset, width: int, *, draws: int = 2000, seed: Seed = 0
 ) -> tuple[float, float]:
@@ -95,6 +99,7 @@ def sampled_probability(
     return share, float(np.sqrt(share * (1 - share) / draws))
 
 
+@public
 def sufficient_width(size: int, epsilon: float = 0.05) -> int:
     """Return the smallest m with n(3/4)^m ≤ ε, which makes P(𝓘) ≥ 1 − ε for any inputs.
 
@@ -105,12 +110,14 @@ def sufficient_width(size: int, epsilon: float = 0.05) -> int:
     return int(np.ceil(np.log(size / probability(epsilon, "epsilon")) / np.log(4 / 3)))
 
 
+@public
 def lemma_5_widths(size: int, epsilon: float = 0.05) -> tuple[float, float]:
     """Return [3 ln(n/ε) − 2, 4 ln(n/ε)], the widths between which P(𝓘) = 1 − ε lies by Lemma 5."""
     logarithm = float(np.log(count(size, "size") / probability(epsilon, "epsilon")))
     return 3 * logarithm - 2, 4 * logarithm
 
 
+@public
 def extinction_time(
     network: ReLUNetwork, dataset: Dataset, *, speed: float | None = None, resting: Resting | None = None
 ) -> float:

@@ -35,6 +35,7 @@ from shallowflow.arrays import (
     increasing,
     positive,
     probability,
+    public,
     real,
     same_length,
     vector,
@@ -100,6 +101,7 @@ def ratio_of(low: float, high: float) -> float:
     return high / low if low > high / LARGEST_RATIO else float("inf")
 
 
+@public
 def interaction(dataset: Dataset, *, antipodal: bool = False) -> Interaction:
     """Return ν and the bound of Assumption 2, [weak_interaction] (4), or of (86) if `antipodal`.
 
@@ -161,6 +163,7 @@ def _antipodal_pairs(inputs: Floats, lengths: Floats) -> Ints:
     return ordered
 
 
+@public
 def gaussian_dimension(size: int, label_ratio: float = 1.0, epsilon: float = 0.05) -> int:
     """Return the dimension from which n Gaussian inputs satisfy Assumption 2 with probability 1 − ε.
 
@@ -188,6 +191,7 @@ def dimension_needed(size: int, label_ratio: float, epsilon: float) -> int | Non
     return gaussian_dimension(size, label_ratio, epsilon) if np.isfinite(label_ratio) else None
 
 
+@public
 def local_pl(
     network: ReLUNetwork, dataset: Dataset, *, speed: float | None = None, resting: Resting | None = None
 ) -> float:
@@ -222,6 +226,7 @@ class PLBounds:
     upper: float
 
 
+@public
 def pl_bounds(
     network: ReLUNetwork,
     dataset: Dataset,
@@ -249,6 +254,7 @@ def pl_bounds(
     return PLBounds(factor * low * least, factor * high * most)
 
 
+@public
 def energies(network: ReLUNetwork, dataset: Dataset, *, resting: Resting | None = None) -> Floats:
     """Return (1/m) Σ_j a_j² 1_ji for every sample i, the measure behind μ_low and μ_upp of Figure 5."""
     check_relu_problem(network, dataset)
@@ -285,6 +291,7 @@ def curvature_measures(
     )
 
 
+@public
 def average_pl(times: ArrayLike, losses: ArrayLike) -> Floats:
     """Return ⟨μ⟩(t) = ln(L(0)/L(t))/t at the times after the first, [weak_interaction] Lemma 2.
 
