@@ -211,6 +211,15 @@ def flag(value: object, name: str) -> bool:
     return bool(value)
 
 
+def mask(value: object, name: str, size: int) -> Bools | None:
+    """Return a vector of `size` booleans; None is passed on."""
+    if value is None:
+        return None
+    if not (isinstance(value, np.ndarray | list) and np.shape(value) == (size,)):
+        raise InvalidInputError(f"{name}: must be {size} booleans, got {shown(value)}")
+    return np.array([flag(each, name) for each in value])
+
+
 def members(value: object, name: str, what: str, *kinds: type[Value]) -> tuple[Value, ...]:
     """Return a sequence of objects of some kinds as a tuple."""
     if isinstance(value, Iterable) and not isinstance(value, str | bytes):
@@ -236,7 +245,8 @@ def public(function: Callable[Given, Value]) -> Callable[Given, Value]:
     """Let a public function refuse objects of the wrong kind, by its own annotations.
 
     Where an annotation names classes of this package (`dataset: Dataset`, `loss: Loss | None`), anything else
-    is refused, and so is a network on data of another dimension. Numbers and arrays are its own business.
+    is refused, and so is a network on data of another dimension. Numbers and arrays are its own business, and
+    so is a network of another kind: the function knows what to take instead.
     """
     names = tuple(inspect.signature(function).parameters)
     kinds: dict[str, tuple[type, ...]] = {}
@@ -247,20 +257,43 @@ def public(function: Callable[Given, Value]) -> Callable[Given, Value]:
             kinds.update(_kinds(function))
         given: dict[str, Any] = {**dict(zip(names, args, strict=False)), **kwargs}
         for name, allowed in kinds.items():
-            if name in given and not isinstance(given[name], allowed):
+            if name in given and not isinstance(given[name], allowed) and not _other(given[name], allowed):
                 words = " or ".join("None" if kind is NoneType else kind.__name__ for kind in allowed)
                 raise InvalidInputError(f"{name}: must be a {words}, got {shown(given[name])}")
-        if "network" in kinds and "dataset" in kinds:
-            _same_dimension(given.get("network"), given.get("dataset"))
-        return function(*args, **kwargs)
+        _check_fit(
+            *(given.get(name) if name in kinds else None for name in ("network", "dataset", "trajectory"))
+        )
+        if (
+            np.geterr()["over"] != "warn"
+        ):  # inside another public function, or inside a run, which says so itself
+            return function(*args, **kwargs)
+        try:
+            with np.errstate(over="raise", divide="raise", invalid="raise"):
+                return function(*args, **kwargs)
+        except (ArithmeticError, np.linalg.LinAlgError) as error:
+            rule = f"numbers too large or too small for double precision in {function.__name__} ({error})"
+            raise InvalidInputError(
+                f"{', '.join(given)}: {rule}; rescale inputs, targets or weights"
+            ) from error
 
     return checked
 
 
-def _same_dimension(network: Any, dataset: Any) -> None:
+def _other(value: object, allowed: tuple[type, ...]) -> bool:
+    """Return whether a network of another kind than the allowed ones is given."""
+    return hasattr(value, "pullback") and any(hasattr(kind, "pullback") for kind in allowed)
+
+
+def _check_fit(network: Any, dataset: Any, trajectory: Any) -> None:
+    """Refuse a network, data and a run that are not of one dimension, or not of one width."""
+    if network is None and trajectory is not None:
+        network = trajectory.path.template
     if network is not None and dataset is not None and network.dimension != dataset.dimension:
         rule = f"inputs must have the network's dimension {network.dimension}"
         raise InvalidInputError(f"dataset: {rule}, got {dataset.dimension}")
+    if network is not None and trajectory is not None and network.width != trajectory.path.template.width:
+        rule = f"must be a run of the network, of width {network.width}"
+        raise InvalidInputError(f"trajectory: {rule}, got one of width {trajectory.path.template.width}")
 
 
 def _kinds(function: Callable[..., object]) -> dict[str, tuple[type, ...]]:

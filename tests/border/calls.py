@@ -1,6 +1,6 @@
 """Every public callable with arguments that are right: where the walk along the border starts from.
 
-The callables come from the public lists themselves, and so do their parameters: a name that is added is walked.
+The callables come from the public lists themselves, with their parameters: a new name is walked at once.
 What a parameter takes is said by its name, its annotation and the subject of the call (`SUBJECTS`).
 """
 

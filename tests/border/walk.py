@@ -1,9 +1,9 @@
-"""A walk along the border: every public callable with values that nobody should give, one at a time and several.
+"""A walk along the border: every public callable with values that are wrong or extreme, one or several.
 
-`python -m tests.border.walk --out walk.json` makes all calls, each callable in a process of its own with a limit on
-memory, and prints what it found. A call is right if it returns, or raises an error of the library that is one
-line; it is wrong if it raises anything else, warns, prints, returns NaN or infinity under a good outcome, runs
-longer than `LONGEST`, or does not react to an interrupt within `PATIENCE`.
+`python -m tests.border.walk --out walk.json` makes all calls, some callables in each process, with a limit on
+memory, and prints what it found. A call is right if it returns, or raises an error of the library with a
+message; it is wrong if it raises anything else, warns, prints, returns NaN or infinity under a good outcome,
+runs longer than `LONGEST`, or does not react to an interrupt within `PATIENCE`.
 """
 
 from __future__ import annotations
@@ -265,7 +265,7 @@ def main() -> None:
             missing = part[len(lines)]
             wrong.append(["crash", missing, "", done.stderr[-300:]])
         print(
-            f"{min(i + 12, len(names)):4d} of {len(names)} callables, {sum(total.values())} calls, {len(wrong)} wrong",
+            f"{min(i + 12, len(names)):4d} of {len(names)} callables, {total.total()} calls, {len(wrong)} wrong",
             flush=True,
         )
     print(dict(total), Counter(one[0] for one in wrong))

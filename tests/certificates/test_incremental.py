@@ -91,7 +91,7 @@ def test_what_is_not_a_run_or_a_limit_of_these_data_is_refused() -> None:
     other = sf.Dataset(data.inputs, 2.0 * data.targets)
     with pytest.raises(sf.InvalidInputError, match="limit: must be a process of the data set given"):
         sf.certify("incremental/theorem-2", network, other, limit=limit)
-    with pytest.raises(sf.InvalidInputError, match="limit: must be what saddle_to_saddle returns, got 'x'"):
+    with pytest.raises(sf.InvalidInputError, match="limit: must be a SaddleToSaddle or None, got 'x'"):
         sf.certify("incremental/theorem-3", network, data, limit="x")
     with pytest.raises(sf.InvalidInputError, match="trajectories: must be a Trajectory"):
         sf.certify("incremental/theorem-2", network, data, "abc", limit=limit)

@@ -303,7 +303,7 @@ def test_a_label_of_zero_leaves_the_upper_bound_open() -> None:
 
 @pytest.mark.parametrize("theorem", ["prop-2", "prop-3", "theorem-2"])
 def test_what_is_about_a_start_needs_one(theorem: str) -> None:
-    with pytest.raises(sf.InvalidInputError, match="network: must be a ReLUNetwork, got NoneType"):
+    with pytest.raises(sf.InvalidInputError, match="network: must be a ReLUNetwork, got None"):
         certify(f"weak_interaction/{theorem}", None, sf.Dataset(np.eye(2), [1.0, -1.0]))
 
 

@@ -126,7 +126,7 @@ def test_the_callers_arrays_are_copied() -> None:
         (lambda: Additive([]), r"^components: must not be empty, got \(\)$"),
         (
             lambda: Additive([NOT_A_TARGET]),
-            r"^components: must be one-dimensional targets, got <ufunc 'sin'>$",
+            r"^components: must be a sequence of one-dimensional targets, got \[<ufunc 'sin'>\]$",
         ),
         (lambda: PiecewiseConstant([0.5], [1, 2])("a"), r"^x: must be an array of numbers, got 'a'$"),
         (

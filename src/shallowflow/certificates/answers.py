@@ -36,7 +36,9 @@ class Answers(dict[str, Certificate]):
     """Certificates by the names of their theorems; printed, a line for each."""
 
     def __init__(self, certificates: Mapping[str, Certificate]) -> None:
-        members(getattr(certificates, "values", list)(), "certificates", "certificates by name", Certificate)
+        if not isinstance(certificates, Mapping):
+            raise InvalidInputError(f"certificates: must be by name, a mapping, got {shown(certificates)}")
+        members(certificates.values(), "certificates", "certificates by name", Certificate)
         super().__init__(certificates)
 
     def __str__(self) -> str:

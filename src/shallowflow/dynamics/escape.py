@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from shallowflow.arrays import Seed, count, generator
+from shallowflow.arrays import Seed, count, generator, public
 from shallowflow.data.dataset import Dataset, checked_dataset
 from shallowflow.dynamics.anls import active_neuron_least_squares
 from shallowflow.dynamics.clock.problem import check_problem
@@ -83,6 +83,7 @@ class Escape:
         return self.text()
 
 
+@public
 def escape(
     network: ReLUNetwork | KnotNetwork,
     dataset: Dataset,

@@ -24,6 +24,8 @@ from shallowflow.landscape.two_timescale.step_classes import checked_target
 from shallowflow.models.loss import SquareLoss
 from shallowflow.models.networks import AdditiveStepNetwork, Network, StepNetwork
 
+LONG = 1e6
+"""Of longer runs, speed·until, nearly all is near rest, where explicit steps are bounded by stability."""
 STIFF_UP_TO = 0.1
 """Ratio epsilon up to which the implicit method is taken: the smaller it is, the stiffer the flow."""
 
@@ -72,7 +74,8 @@ def population_flow(
     measure = partial(population_loss, target=target)
     rates = layer_rates(network, speed, epsilon)
     field = Field(network, flatten(network), rates, gradient, measure)
-    implicit = epsilon <= STIFF_UP_TO if stiff is None else flag(stiff, "stiff")
+    long = max(epsilon, 1.0) * speed * until > LONG
+    implicit = epsilon <= STIFF_UP_TO or long if stiff is None else flag(stiff, "stiff")
     make = partial(SmoothFlow, field, tolerance=tolerance, stop=stop, stiff=implicit)
     record = checked_record(record, every_step(network))
     setting = Setting("population_flow", None, target, SquareLoss(), None, speed, epsilon, tolerance)

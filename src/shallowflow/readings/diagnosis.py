@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from shallowflow.arrays import positive
+from shallowflow.arrays import positive, public
 from shallowflow.data.dataset import Dataset
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.early_alignment.frozen import Exit
@@ -140,6 +140,7 @@ def _finite(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 
+@public
 def diagnose(
     network: Kinked,
     dataset: Dataset,

@@ -115,7 +115,7 @@ def test_arrays_are_read_only() -> None:
 
 
 def test_bad_input_is_refused() -> None:
-    with pytest.raises(InvalidInputError, match="dataset: must have one input coordinate, got 2"):
+    with pytest.raises(InvalidInputError, match="dataset: inputs must have the network's dimension 1, got 2"):
         blocks(KnotNetwork([0.0], [1.0]), Dataset([[0.0, 1.0]], [1.0]))
     with pytest.raises(InvalidInputError, match="network: must be a KnotNetwork"):
         blocks(ReLUNetwork([[1.0]], [1.0]), Dataset([[0.0]], [1.0]))  # type: ignore[arg-type]

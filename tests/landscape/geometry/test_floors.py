@@ -105,5 +105,5 @@ def test_units_follow_the_loss_and_others_are_refused() -> None:
     network, data = random_state(5)
     both = [floors(network, data, sf.SquareLoss(kind)) for kind in ("mean", "sum")]
     assert both[1].feature.level == pytest.approx(data.size * both[0].feature.level)
-    with pytest.raises(InvalidInputError, match="a floor is that of a SquareLoss"):
+    with pytest.raises(InvalidInputError, match="loss: must be a SquareLoss or None"):
         floors(network, data, sf.LogisticLoss())  # type: ignore[arg-type]

@@ -15,8 +15,11 @@ from shallowflow.dynamics.clock.paths import Snapshots
 from shallowflow.dynamics.clock.problem import Record
 from shallowflow.dynamics.clock.protocol import Engine, Event, N, Path, Piece, Rows, Stop, flatten, unflatten
 from shallowflow.dynamics.clock.trajectory import Setting, Trajectory, end_of_steps, in_words
+from shallowflow.errors import InvalidInputError
 
 Progress = Callable[[float], None]
+SHORTEST = 1e-150
+"""The shortest flow: steps of shorter ones would vanish in rounding."""
 PROGRESS_SECONDS = 0.2
 
 
@@ -39,6 +42,8 @@ def run(
     # Trouble shows in the values: it becomes an outcome.
     with np.errstate(over="ignore", invalid="ignore"):
         engine = make()
+        if engine.tick is None and until < SHORTEST:
+            raise InvalidInputError(f"until: must be >= {SHORTEST:g}, got {until:g}")
         recorder, meter = Recorder(engine, record, until, measure), Meter(progress, until, engine.tick)
         stop = recorder.reason(stop_below)
         while stop is None and recorder.time < until:

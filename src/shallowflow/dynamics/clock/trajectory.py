@@ -213,6 +213,13 @@ class Trajectory(FrozenArrays, Generic[N_co]):
     setting: Setting = field(default_factory=Setting)
 
     def __post_init__(self) -> None:
+        parts: tuple[tuple[object, type[object]], ...] = ((self.path, Path), (self.outcome, Outcome))
+        for given, kind in parts:
+            if not isinstance(given, kind):
+                name = kind.__name__.lower()
+                raise InvalidInputError(
+                    f"{name}: must be that of a run, got {shown(given)}; see from_snapshots"
+                )
         super().__post_init__()
         plain = {k: v.item() if isinstance(v, np.generic) else v for k, v in self.statistics.items()}
         self.__dict__["statistics"] = MappingProxyType(plain)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shallowflow.arrays import Bools, Floats, FrozenArrays, Ints, probability, public
+from shallowflow.arrays import Bools, Floats, FrozenArrays, Ints, mask, probability, public
 from shallowflow.data.dataset import Dataset
 from shallowflow.landscape.early_alignment.extremal import ExtremalVector, extremal_vector
 from shallowflow.landscape.early_alignment.pulls import is_extremal, pull
@@ -191,6 +191,7 @@ def exit_time(
     """
     check_relu_problem(network, dataset, log_scaled=True)
     share, square = probability(fall, "fall"), SquareLoss() if loss is None else loss
+    dormant = mask(dormant, "dormant", network.width)
     square.check(dataset.targets)
     now = network.predict(dataset.inputs)
     flow = FrozenFlow(network, dataset, -square.slopes(now, dataset.targets), which=dormant, resting=resting)

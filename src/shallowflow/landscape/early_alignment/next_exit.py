@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from shallowflow.arrays import Bools, Floats, count, probability, public
+from shallowflow.arrays import Bools, Floats, count, mask, probability, public
 from shallowflow.data.dataset import Dataset
 from shallowflow.landscape.early_alignment.frozen import Exit, FrozenFlow, exit_time
 from shallowflow.landscape.geometry.activity import Resting, check_relu
@@ -57,7 +57,8 @@ def next_exit(
     check_relu(network)
     share, square = probability(fall, "fall"), SquareLoss() if loss is None else loss
     found = census(network, dataset, square, resting=resting)
-    sleeping = found.dormant if dormant is None else dormant
+    given = mask(dormant, "dormant", network.width)
+    sleeping = found.dormant if given is None else given
     awake = ~(sleeping | found.dead)
     if not awake.any():
         return exit_time(network, dataset, fall=share, loss=square, dormant=sleeping, resting=resting)

@@ -32,6 +32,7 @@ from shallowflow.arrays import (
     Floats,
     Ints,
     count,
+    flag,
     increasing,
     positive,
     probability,
@@ -40,7 +41,7 @@ from shallowflow.arrays import (
     same_length,
     vector,
 )
-from shallowflow.data.dataset import Dataset, checked_dataset
+from shallowflow.data.dataset import Dataset
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.geometry.activity import Resting, activity, check_relu_problem
 from shallowflow.models.loss import SquareLoss
@@ -112,7 +113,7 @@ def interaction(dataset: Dataset, *, antipodal: bool = False) -> Interaction:
     >>> found.holds, round(found.norm, 9)
     (True, 0.0)
     """
-    checked_dataset(dataset)
+    antipodal = flag(antipodal, "antipodal")
     lengths, labels = np.linalg.norm(dataset.inputs, axis=1), np.abs(dataset.targets)
     least, most = float(lengths.min()), float(lengths.max())
     low, high = float(labels.min()), float(labels.max())
