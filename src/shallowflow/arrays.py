@@ -260,23 +260,24 @@ def public(function: Callable[Given, Value]) -> Callable[Given, Value]:
             if name in given and not isinstance(given[name], allowed) and not _other(given[name], allowed):
                 words = " or ".join("None" if kind is NoneType else kind.__name__ for kind in allowed)
                 raise InvalidInputError(f"{name}: must be a {words}, got {shown(given[name])}")
-        _check_fit(
-            *(given.get(name) if name in kinds else None for name in ("network", "dataset", "trajectory"))
-        )
-        if (
-            np.geterr()["over"] != "warn"
-        ):  # inside another public function, or inside a run, which says so itself
-            return function(*args, **kwargs)
-        try:
-            with np.errstate(over="raise", divide="raise", invalid="raise"):
-                return function(*args, **kwargs)
-        except (ArithmeticError, np.linalg.LinAlgError) as error:
-            rule = f"numbers too large or too small for double precision in {function.__name__} ({error})"
-            raise InvalidInputError(
-                f"{', '.join(given)}: {rule}; rescale inputs, targets or weights"
-            ) from error
+        together = ("network", "dataset", "trajectory")
+        _check_fit(*(given.get(name) if name in kinds else None for name in together))
+        return _in_range(function, *args, **kwargs)
 
     return checked
+
+
+def _in_range(function: Callable[Given, Value], *args: Given.args, **kwargs: Given.kwargs) -> Value:
+    """Return what a function returns; refuse what overflows, unless a caller or a run deals with that."""
+    if np.geterr()["over"] != "warn":
+        return function(*args, **kwargs)
+    try:
+        with np.errstate(over="raise", divide="raise", invalid="raise"):
+            return function(*args, **kwargs)
+    except (ArithmeticError, np.linalg.LinAlgError) as error:
+        rule = f"numbers are too large or too small for double precision ({error})"
+        advice = "rescale inputs, targets or weights"
+        raise InvalidInputError(f"{function.__name__}: {rule}; {advice}") from error
 
 
 def _other(value: object, allowed: tuple[type, ...]) -> bool:

@@ -265,7 +265,7 @@ def main() -> None:
             missing = part[len(lines)]
             wrong.append(["crash", missing, "", done.stderr[-300:]])
         print(
-            f"{min(i + 12, len(names)):4d} of {len(names)} callables, {total.total()} calls, {len(wrong)} wrong",
+            f"{min(i + 12, len(names))} of {len(names)} callables, {total.total()} calls, {len(wrong)} wrong",
             flush=True,
         )
     print(dict(total), Counter(one[0] for one in wrong))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import math
+from array import array
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -13,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from shallowflow.arrays import Floats, FrozenArrays, Ints, matrix, same_length, shown, vector
 from shallowflow.errors import FileFormatError, InvalidInputError
-from shallowflow.files import as_path
+from shallowflow.files import as_path, bounded_lines, open_text
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
@@ -60,29 +62,32 @@ class Dataset(FrozenArrays):
         A first line without any number is taken for a header. Bad files raise `FileFormatError`
         naming the line and the entry.
         """
-        path = as_path(path)
-        rows = _rows(path)
-        if rows and all(_number(entry) is None for entry in rows[0][1]):
-            rows = rows[1:]
-        if not rows:
-            raise FileFormatError(f"{path}: no data: expected lines of numbers, the target last")
-        columns = len(rows[0][1])
-        if columns < 2:
-            raise FileFormatError(
-                f"{path}: needs at least two columns (inputs, target), got {columns}; "
-                "columns are separated by commas"
-            )
-        table = np.empty((len(rows), columns))
-        for i, (line, entries) in enumerate(rows):
-            if len(entries) != columns:
-                raise FileFormatError(f"{path}: line {line}: expected {columns} columns, got {len(entries)}")
-            for j, entry in enumerate(entries):
-                number = _number(entry)
+        path, columns = as_path(path), 0
+        numbers, count = array("d"), 0
+        for line, entries in _rows(path):
+            row = [_number(entry) for entry in entries]
+            if not columns and all(number is None for number in row):
+                columns = -len(row)  # a header
+                continue
+            if columns <= 0:
+                columns = len(row)
+            if columns < 2:
+                raise FileFormatError(
+                    f"{path}: needs at least two columns (inputs, target), got {columns}; "
+                    "columns are separated by commas"
+                )
+            if len(row) != columns:
+                raise FileFormatError(f"{path}: line {line}: expected {columns} columns, got {len(row)}")
+            for number, entry in zip(row, entries, strict=True):
                 if number is None or not math.isfinite(number):
                     raise FileFormatError(
                         f"{path}: line {line}: expected a finite number, got {entry[:40]!r}"
                     )
-                table[i, j] = number
+                numbers.append(number)
+            count += 1
+        if not count:
+            raise FileFormatError(f"{path}: no data: expected lines of numbers, the target last")
+        table = np.frombuffer(numbers).reshape(count, columns)
         return cls(table[:, :-1], table[:, -1], name=path.stem)
 
 
@@ -93,12 +98,12 @@ def checked_dataset(dataset: object) -> Dataset:
     return dataset
 
 
-def _rows(path: Path) -> list[tuple[int, list[str]]]:
-    """Return the non-blank lines of a CSV file with their line numbers."""
+def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Yield the non-blank lines of a CSV file with their line numbers."""
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.reader(file)
-            return [(reader.line_num, row) for row in reader if any(entry.strip() for entry in row)]
+        with open_text(path) as file:
+            reader = csv.reader(bounded_lines(file, path))
+            yield from ((reader.line_num, row) for row in reader if any(entry.strip() for entry in row))
     except OSError as error:
         raise FileFormatError(f"{path}: cannot be read: {error.strerror or error}") from error
     except (UnicodeDecodeError, csv.Error) as error:
