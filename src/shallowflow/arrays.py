@@ -27,6 +27,8 @@ Seed = None | int | np.random.SeedSequence | np.random.Generator
 Array = TypeVar("Array", Floats, Ints, Bools)
 Value = TypeVar("Value")
 Given = ParamSpec("Given")
+SCALARS = {f"{kind}{none}" for kind in ("float", "int", "bool", "str") for none in ("", " | None")}
+"""Annotations of parameters that take one value."""
 SEED_WORDS = 4
 """Words of 32 bits that a generator gives for a stream of its own."""
 
@@ -215,7 +217,7 @@ def mask(value: object, name: str, size: int) -> Bools | None:
     """Return a vector of `size` booleans; None is passed on."""
     if value is None:
         return None
-    if not (isinstance(value, np.ndarray | list) and np.shape(value) == (size,)):
+    if not (isinstance(value, np.ndarray | list) and len(value) == size):
         raise InvalidInputError(f"{name}: must be {size} booleans, got {shown(value)}")
     return np.array([flag(each, name) for each in value])
 
@@ -250,6 +252,7 @@ def public(function: Callable[Given, Value]) -> Callable[Given, Value]:
     """
     names = tuple(inspect.signature(function).parameters)
     kinds: dict[str, tuple[type, ...]] = {}
+    scalars = {name for name, hint in function.__annotations__.items() if hint in SCALARS}
 
     @functools.wraps(function)
     def checked(*args: Given.args, **kwargs: Given.kwargs) -> Value:
@@ -260,6 +263,9 @@ def public(function: Callable[Given, Value]) -> Callable[Given, Value]:
             if name in given and not isinstance(given[name], allowed) and not _other(given[name], allowed):
                 words = " or ".join("None" if kind is NoneType else kind.__name__ for kind in allowed)
                 raise InvalidInputError(f"{name}: must be a {words}, got {shown(given[name])}")
+        for name in scalars.intersection(given):
+            if isinstance(given[name], np.ndarray | list | tuple | set | dict):
+                raise InvalidInputError(f"{name}: must be a single value, got {shown(given[name])}")
         together = ("network", "dataset", "trajectory")
         _check_fit(*(given.get(name) if name in kinds else None for name in together))
         return _in_range(function, *args, **kwargs)

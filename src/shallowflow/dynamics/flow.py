@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from shallowflow.arrays import Floats, non_negative, positive, probability, shown
+from shallowflow.arrays import Floats, non_negative, positive, probability, real, shown
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.choice import chosen_engine
 from shallowflow.dynamics.clock.loop import Progress, not_begun, run
@@ -96,7 +96,7 @@ def gradient_flow(
     epsilon, tolerance = non_negative(epsilon, "epsilon"), positive(tolerance, "tolerance")
     stop = non_negative(stop, "stop")
     begin = 0.0
-    if leap:
+    if real(leap, "leap") != 0:
         share = probability(leap, "leap")
         if epsilon != 1.0:
             raise InvalidInputError(f"leap: needs epsilon = 1, got {epsilon:g}")

@@ -24,8 +24,8 @@ from shallowflow.landscape.two_timescale.step_classes import checked_target
 from shallowflow.models.loss import SquareLoss
 from shallowflow.models.networks import AdditiveStepNetwork, Network, StepNetwork
 
-LONG = 1e6
-"""Of longer runs, speed·until, nearly all is near rest, where explicit steps are bounded by stability."""
+LONG = 100.0
+"""Of longer runs, speed·until, most is near rest, where stability bounds explicit steps."""
 STIFF_UP_TO = 0.1
 """Ratio epsilon up to which the implicit method is taken: the smaller it is, the stiffer the flow."""
 

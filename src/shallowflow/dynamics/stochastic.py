@@ -12,6 +12,7 @@ from shallowflow.arrays import (
     Floats,
     Seed,
     count,
+    flag,
     non_negative,
     positive,
     seed_sequence,
@@ -98,12 +99,12 @@ def stochastic_descent(
         raise InvalidInputError(f"network: must be one of shallowflow's networks, got {shown(network)}")
     record = checked_record(record, default_record(flatten(network).size))
     if isinstance(target, Dataset):
-        if box_slope:
+        if flag(box_slope, "box_slope"):
             raise InvalidInputError("box_slope: is for samples of a target, got a Dataset")
         task = replace(
             _batches(network, target, loss, step, steps, epsilon),
             batch=count(batch, "batch", at_most=10**9 if replacement else target.size),
-            replacement=bool(replacement),
+            replacement=flag(replacement, "replacement"),
             noise=non_negative(noise, "noise"),
             factors=_factors(schedule, steps),
             seed=seed_sequence(seed),
@@ -125,7 +126,7 @@ def stochastic_descent(
         non_negative(noise, "noise"),
         count(batch, "batch"),
         seed_sequence(seed),
-        bool(box_slope),
+        flag(box_slope, "box_slope"),
     )
     if loss is not None and not isinstance(loss, SquareLoss | NormLoss):
         raise InvalidInputError(f"loss: must be SquareLoss() or NormLoss(), got {shown(loss)}")

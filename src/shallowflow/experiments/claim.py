@@ -13,7 +13,7 @@ from typing import Self
 
 import numpy as np
 
-from shallowflow.arrays import Floats
+from shallowflow.arrays import Floats, flag
 
 LEVEL = 0.95
 """Of intervals."""
@@ -111,7 +111,7 @@ class Claim:
 
     def __post_init__(self) -> None:
         # A comparison of NumPy numbers is not a plain bool, and JSON holds only those.
-        object.__setattr__(self, "holds", None if self.holds is None else bool(self.holds))
+        object.__setattr__(self, "holds", None if self.holds is None else flag(self.holds, "holds"))
 
     @classmethod
     def that(

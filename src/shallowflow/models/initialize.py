@@ -221,7 +221,7 @@ def uniform_cuboids(
 ) -> AdditiveStepNetwork:
     """u_jk ~ U[0, 1], a_jk ~ U(outer_range), offset zero, [two_timescale] App. C."""
     width, dimension = count(width, "width"), count(dimension, "dimension")
-    low, high = vector(outer_range, "outer_range")
+    low, high = _range(outer_range, "outer_range")
     rng = generator(seed)
     positions = rng.random((width, dimension))
     return AdditiveStepNetwork(positions, rng.uniform(low, high, (width, dimension)), 0.0, sharpness)
@@ -232,7 +232,17 @@ def uniform_knots(
 ) -> KnotNetwork:
     """b_j ~ U[0, 1], c_j ~ U(outer_range), [two_timescale] App. C (ReLU networks)."""
     width = count(width, "width")
-    low, high = vector(outer_range, "outer_range")
+    low, high = _range(outer_range, "outer_range")
     rng = generator(seed)
     knots = rng.random(width)
     return KnotNetwork(knots, rng.uniform(low, high, width))
+
+
+def _range(value: ArrayLike, name: str) -> tuple[float, float]:
+    """Return the ends of an interval whose length is finite."""
+    ends = vector(value, name)
+    if len(ends) != 2 or not ends[0] <= ends[1]:
+        raise InvalidInputError(f"{name}: must be (low, high) with low <= high, got {shown(value)}")
+    if max(abs(ends)) > 1e300:
+        raise InvalidInputError(f"{name}: must be at most 1e300 in size, got {shown(value)}")
+    return float(ends[0]), float(ends[1])

@@ -7,7 +7,11 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+import numpy as np
+
+from shallowflow.arrays import shown
 from shallowflow.dynamics.clock.trajectory import Trajectory
+from shallowflow.errors import InvalidInputError
 
 Value = TypeVar("Value")
 
@@ -17,6 +21,8 @@ def agreed(trajectory: Trajectory | None, name: str, given: Value, default: Valu
 
     An argument equal to the default counts as not given. Where the run does not say, the argument counts.
     """
+    if isinstance(given, np.ndarray | list | tuple):
+        raise InvalidInputError(f"{name}: must be a single value, got {shown(given)}")
     if trajectory is None:
         return given
     return trajectory.setting.agreed(name, None if given == default else given, default)

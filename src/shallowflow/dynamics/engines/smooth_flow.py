@@ -13,9 +13,14 @@ from shallowflow.arrays import Floats
 from shallowflow.dynamics.clock.paths import Polynomials, lobatto_nodes
 from shallowflow.dynamics.clock.problem import Task
 from shallowflow.dynamics.clock.protocol import N, Path, Piece, Rows, Statistics, Stop, flatten, unflatten
+from shallowflow.errors import InvalidInputError
 from shallowflow.models.relu import OUTER_LAYER, BaseNetwork
 
 NODES = 8
+FINEST = 1e-13
+"""The finest tolerance that double precision can serve."""
+LATEST = 1e12
+"""The last time, in units of the rates, that is resolved: later, steps of order one vanish in rounding."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,8 @@ class SmoothFlow(Generic[N]):
     reads: ClassVar[type[Path[Any]] | None] = Polynomials
 
     def __init__(self, field: Field[N], *, tolerance: float, stop: float, stiff: bool = False) -> None:
+        if tolerance < FINEST:
+            raise InvalidInputError(f"tolerance: must be >= {FINEST:g}, got {tolerance:g}")
         self.name = "stiff" if stiff else "smooth"
         self._field, self._tolerance, self._stop, self._stiff = field, tolerance, stop, stiff
         self._time, self._y = 0.0, field.start
@@ -48,6 +55,9 @@ class SmoothFlow(Generic[N]):
         return -self._field.rates * self._field.gradient(y)
 
     def _begin(self, until: float) -> DOP853 | LSODA:
+        if until * float(self._field.rates.max()) > LATEST:
+            rule = f"speed x until must be <= {LATEST:g} (a run that settles ends early with stop > 0)"
+            raise InvalidInputError(f"until: {rule}, got {until * float(self._field.rates.max()):g}")
         method = LSODA if self._stiff else DOP853
         size = max(float(np.abs(self._y).max()), 1.0)
         tolerances = {"rtol": self._tolerance, "atol": self._tolerance * size}

@@ -55,7 +55,7 @@ class Blocks:
 
     def __post_init__(self) -> None:
         for name, array in self.__dict__.items():
-            self.__dict__[name] = frozen(array)
+            self.__dict__[name] = frozen(array) if isinstance(array, np.ndarray) else array
 
     def __repr__(self) -> str:
         return f"Blocks({self.width} neurons, {self.live} live, {len(self.inputs)} data points)"
