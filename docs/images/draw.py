@@ -1,8 +1,10 @@
 """Draw the pictures of the README and the docs anew: `.venv/bin/python docs/images/draw.py`."""
 
 import io
+import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from PIL import Image
 
@@ -39,7 +41,23 @@ def story() -> Figure:
     return figure
 
 
+def kinks() -> None:
+    """The fits of the page "Find the kinks in your data", by its own code."""
+    page = (HERE.parent / "concepts" / "kinks.md").read_text(encoding="utf-8")
+    names: dict[str, Any] = {}
+    for code in re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL):
+        exec(code, names)
+    for name, draw in {
+        "kinks": names["model"].plot,
+        "kinks_path": names["model"].plot_path,
+        "kinks_jump": names["river"].plot,
+    }.items():
+        draw(path=HERE / f"{name}.png")
+        Image.open(HERE / f"{name}.png").convert("RGB").quantize(64).save(HERE / f"{name}.png", optimize=True)
+
+
 if __name__ == "__main__":
+    kinks()
     write(early_alignment(), "early_alignment")
     write(plateau(), "plateau")
     write(story(), "story")

@@ -181,6 +181,43 @@ def test_a_weight_is_worth_so_many_rows_for_the_number_of_knots_too(
     assert [row.criterion for row in weighted.path_] == [row.criterion for row in repeated.path_]
 
 
+@settings(max_examples=30, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    counts=st.lists(st.integers(0, 3), min_size=24, max_size=24).filter(
+        lambda counts: sum(c > 0 for c in counts) > 4
+    ),
+    options=st.sampled_from(
+        [
+            {},
+            {"loss": "squared"},
+            {"loss": "huber"},
+            {"loss": "bisquare"},
+            {"selection": "cv"},
+            {"n_knots": 2},
+            {"left": "zero"},
+            {"continuous": False},
+            {"n_knots": 1, "shape": "convex"},
+        ]
+    ),
+)
+def test_weights_are_repeated_rows_for_every_criterion(
+    seed: int, counts: list[int], options: dict[str, Any]
+) -> None:
+    rng = np.random.default_rng(seed)
+    x = np.sort(rng.uniform(0, 1, 24))
+    y = np.abs(x - 0.5) + 0.1 * rng.standard_normal(24)
+    rows = np.repeat(np.arange(24), counts)
+    weighted = ANLSRegressor(**options).fit(x, y, sample_weight=counts)
+    repeated = ANLSRegressor(**options).fit(x[rows], y[rows])
+    assert weighted.n_knots_ == repeated.n_knots_
+    np.testing.assert_allclose(weighted.predict(x), repeated.predict(x), atol=1e-9)
+    assert [row.n_knots for row in weighted.path_] == [row.n_knots for row in repeated.path_]
+    np.testing.assert_allclose(
+        [row.criterion for row in weighted.path_], [row.criterion for row in repeated.path_], atol=1e-6
+    )
+
+
 def test_a_weight_of_three_is_worth_three_rows() -> None:
     """Where K differed in 28 of 30 when n was the number of equal weights."""
     for seed in range(8):

@@ -73,6 +73,8 @@ CHECKED = [
     FirstANLS("auto", selection="bic"),
     FirstANLS(4, search="anls", left="zero", n_starts=3),
     FirstANLS(5, validation_fraction=0.3),
+    FirstANLS(1, monotone="increasing"),
+    FirstANLS(continuous=False),
     FirstLSQ(),
     FirstGD(max_iter=50),
     FirstAdam(max_iter=50),

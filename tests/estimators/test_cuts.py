@@ -102,3 +102,17 @@ def test_sums_give_the_misfit_of_lines() -> None:
             other = np.sort(np.append(np.delete(cuts, k), place))
             if np.diff([0, *other, 30]).min() >= 1:
                 assert lines_between(points, cuts)[2] <= lines_between(points, other)[2] + 1e-12
+
+
+def test_a_sentence_says_where_other_pieces_are_better() -> None:
+    x, y = jumpy(100, 5)
+    better = "continuous=False"
+    assert any(better in note for note in ANLSRegressor().fit(x, y).notes_)
+    rng, false_alarms = np.random.default_rng(6), 0
+    for _ in range(10):
+        bent = np.interp(x, [0, 3, 6, 10], [0, 1, 0, 2]) + 0.1 * rng.standard_normal(100)
+        false_alarms += any(better in note for note in ANLSRegressor().fit(x, bent).notes_)
+    assert false_alarms <= 1
+    steps = np.where(x < 4, 1.0, 3.0) + 0.2 * rng.standard_normal(100)
+    assert "StepRegressor" in ANLSRegressor(continuous=False).fit(x, steps).notes_[-1]
+    assert not any("StepRegressor" in note for note in ANLSRegressor(continuous=False).fit(x, y).notes_)

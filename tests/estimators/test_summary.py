@@ -233,3 +233,17 @@ def test_slopes_beside_a_weak_kink_reach_over_all_its_places() -> None:
         best = np.linalg.lstsq(design, y)[0]
         assert intervals[0, 0] <= best[1] <= intervals[0, 1]
         assert intervals[1, 0] <= best[1] + best[2] <= intervals[1, 1]
+
+
+def test_the_path_is_drawn_and_names_come_from_series(model: ANLSRegressor, tmp_path: Any) -> None:
+    axis = model.plot_path(path=tmp_path / "path.png")
+    assert (tmp_path / "path.png").stat().st_size > 1000
+    numbers, values = axis.get_lines()[0].get_data()
+    assert list(numbers) == [row.n_knots for row in model.path_ if np.isfinite(row.criterion)]
+    assert numbers[np.argmin(values)] == model.n_knots_
+    table = pd.DataFrame({"dose": [0.0, 1.0, np.nan, 2.0, 3.0], "response": [0.0, 1.0, 1.5, 1.0, 0.0]})
+    named = ANLSRegressor(1, missing="drop").fit(table[["dose"]], table["response"])
+    drawn = named.plot()
+    assert (drawn.get_xlabel(), drawn.get_ylabel()) == ("dose", "response")
+    with pytest.raises(InvalidInputError, match="path_: is empty"):
+        ANLSRegressor(2, search="anls").fit([0.0, 1.0, 2.0, 3.0], [0.0, 1.0, 0.0, 1.0]).plot_path()

@@ -160,7 +160,7 @@ def _fitted(
     with progress_bar(f"fitting {name}") as show:
         model = ANLSRegressor(n_knots, weights=weights, **options)
         model.fit(x, pairs.y, sample_weight=pairs.weights, progress=show)
-    model.x_name_ = pairs.x_name
+    model.x_name_, model.y_name_ = pairs.x_name, pairs.y_name
     return model, time.perf_counter() - start
 
 

@@ -34,6 +34,7 @@ class OneFeatureRegressor(RegressorMixin, BaseEstimator):
     """Whether a vector (n,) is taken for a column (n, 1); scikit-learn's own checks want it refused."""
     _dates = False
     x_name_: str | None
+    y_name_: str | None
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -45,6 +46,8 @@ class OneFeatureRegressor(RegressorMixin, BaseEstimator):
         column = as_column(X, vectors=self._vectors)
         inputs, targets = validate_data(self, column.values, y, dtype=np.float64, y_numeric=True)
         self._dates, self.x_name_ = column.dates, column.name
+        name = getattr(y, "name", None)
+        self.y_name_ = name if isinstance(name, str) else None
         return self._column(inputs), np.asarray(targets, dtype=np.float64)
 
     def _places(self, X: ArrayLike) -> Floats:
@@ -315,5 +318,8 @@ def without_holes(X: Any, y: Any, sample_weight: Any, *, vectors: bool) -> tuple
         raise InvalidInputError("X, y: no row has a value of both, got missing ones only")
     if kept.all():
         return X, y, sample_weight, None
-    weights = None if sample_weight is None else np.asarray(sample_weight)[kept]
-    return np.asarray(X)[kept], np.asarray(y)[kept], weights, kept
+    X, y, weights = (  # a Series or a DataFrame keeps its name
+        rows if rows is None else rows[kept] if hasattr(rows, "__array__") else np.asarray(rows)[kept]
+        for rows in (X, y, sample_weight)
+    )
+    return X, y, weights, kept

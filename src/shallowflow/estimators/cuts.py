@@ -18,6 +18,7 @@ from shallowflow.arrays import Floats, Ints
 from shallowflow.estimators.criterion import ROUNDING, Choice, Fitted, criterion
 from shallowflow.estimators.noise import WHITE, Correlation, correlation
 from shallowflow.estimators.points import Points, values
+from shallowflow.estimators.selection import Selected
 from shallowflow.kernels.fitting.partition import divisions
 
 ROUNDS = 50
@@ -26,6 +27,12 @@ PER_JUMP = 3
 """Parameters of a jump between straight pieces."""
 MOST_JUMPS, JUMP_POINTS = 40, 2000
 """The most jumps that are tried unasked, and how many points dynamic programming is given."""
+ASKED_POINTS, ASKED_JUMPS, CLEARLY = 500, 8, 2.0
+"""Where other pieces are looked for unasked, and by how much their criterion must be lower.
+
+2 is positive evidence (Kass and Raftery 1995, J. Am. Stat. Assoc. 90). Continuous pieces draw a jump as a
+steep one, with two knots: that costs them log n more, and no more than that.
+"""
 
 
 class Misfits(Protocol):
@@ -266,3 +273,31 @@ def choose_jumps(fits: Mapping[int, Fitted], size: float, total: float) -> Choic
         found = criterion(losses, size, total, noise.tau, PER_JUMP)
         number = min(found, key=lambda one: found[one])
     return Choice(number, found, noise)
+
+
+def other_pieces(points: Points, chosen: Selected | None, jumps: Floats) -> list[str]:
+    """Return a sentence if pieces that jump describe the data better, or, of those, constant ones."""
+    if chosen is None or len(points.x) > ASKED_POINTS or len(points.x) < 8:
+        return []
+    total = float(points.w.sum())
+    if not jumps.any():
+        found = jumping(points, None, (0, ASKED_JUMPS))
+        tau, best = found.noise.tau, min(found.criteria.values())
+        own = criterion({k: fit.loss for k, fit in chosen.fits.items()}, points.size, total, tau)
+        if len(found.knots) and best < min(own.values()) - CLEARLY:
+            number = f"{len(found.knots)} jump{'s' if len(found.knots) > 1 else ''}"
+            return [f"Straight pieces with {number} describe the data better: continuous=False."]
+        return []
+    sums, scatter, tau = sums_of(points), float(points.scatter.sum()), chosen.noise.tau
+    cuts = exact_cuts(points, ASKED_JUMPS)
+    losses = {2: sums.total(cuts) + scatter, 3: chosen.fits[len(jumps)].loss}
+    parameters = {2: 1 + 2 * len(cuts), 3: 2 + 3 * len(jumps)}
+    values = {
+        kind: (points.size - p) / tau * np.log(max(losses[kind], ROUNDING * total))
+        + p * np.log(points.size / tau)
+        for kind, p in parameters.items()
+    }
+    if len(cuts) and values[2] < values[3] - CLEARLY:
+        number = f"{len(cuts)} jump{'s' if len(cuts) > 1 else ''}"
+        return [f"Constant pieces with {number} say as much with fewer parameters: StepRegressor."]
+    return []

@@ -172,6 +172,7 @@ def _weights(model: Model, logs: Floats, gaps: Floats | float = 1.0) -> Floats:
     prior = np.where(RHOS == 0, 0.5, 0.5 / (len(RHOS) - 1))
     if model.exact:
         prior[RHOS > 0] = 0.0
+    logs = np.where(prior[:, None] > 0, logs, -np.inf)
     weights = prior * np.sum(np.exp(logs - logs.max()) * gaps, axis=1)
     weights = np.where(weights >= LEAST_WEIGHT * weights.sum(), weights, 0.0)
     return np.asarray(weights / weights.sum())

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from shallowflow.arrays import Bools, Floats, one_of, probability
 from shallowflow.errors import InvalidInputError
 from shallowflow.estimators.base import Pieces, UnivariateRegressor
+from shallowflow.estimators.cuts import other_pieces
 from shallowflow.estimators.intervals import (
     Interval,
     Model,
@@ -193,9 +194,13 @@ class SummarisedRegressor(UnivariateRegressor):
     def predict_interval(self, X: ArrayLike, level: float = 0.95, *, kind: str = "mean") -> Floats:
         """Return intervals of f ("mean") or of one more row ("observation") at the rows of X, (n, 2)."""
         one_of(kind, "kind", KINDS)
+        return self._band(self._places(X), level, observation=kind == "observation")
+
+    def _band(self, places: Floats, level: float, *, observation: bool = False) -> Floats:
+        """Return intervals of f, or of one more row, at places on the line, (n, 2)."""
         points = self._points
-        x = (self._places(X) - points.low) / points.half
-        _, low, high = band(self._model(), x, probability(level, "level"), kind == "observation")
+        x = (places - points.low) / points.half
+        _, low, high = band(self._model(), x, probability(level, "level"), observation)
         return points.centre + points.scale * np.stack([low, high], axis=1)
 
     def break_test(self) -> float:
@@ -294,7 +299,13 @@ class SummarisedRegressor(UnivariateRegressor):
                 f"Neighbouring residuals are correlated (ρ = {used.rho:.2f}): {points.size:g} points count "
                 f"as {points.size / used.tau:.0f}."
             )
-        self.notes_ = [*notes, *self._outlier_notes(), *self._piece_notes(weights)]
+        others = other_pieces(points, self._chosen_, self.jumps_) if self._comparable() else []
+        self.notes_ = [*notes, *self._outlier_notes(), *self._piece_notes(weights), *others]
+
+    def _comparable(self) -> bool:
+        """Return whether it is cheap and fair to ask for jumps, or steps, instead."""
+        free = not self._obeys_ or bool(self.jumps_.any())
+        return free and self.n_knots == "auto" and self.loss_ == "squared" and self._points.free_left
 
     def _outlier_notes(self) -> list[str]:
         far = np.flatnonzero(self.outliers_)

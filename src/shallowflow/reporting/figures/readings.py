@@ -241,6 +241,7 @@ def _draw(model: ANLSRegressor, ax: Any, level: float) -> None:
     elif len(pieces.knots):
         ax.plot(places, pieces.predict(pieces.knots), "o", color=COLOURS["orange"], label="knots", zorder=3)
     ax.set_xlabel(model.x_name_ or "x")
+    ax.set_ylabel(model.y_name_ or "y")
     ax.legend(frameon=False)
 
 
@@ -276,7 +277,7 @@ def _draw_path(model: ANLSRegressor, ax: Any) -> None:
 def _draw_uncertainty(model: ANLSRegressor, ax: Any, grid: Floats, level: float) -> None:
     """Draw the band of f, and a bar at the foot over the places that a knot may have."""
     shown: Any = model._shown(grid)
-    ends = model.predict_interval(shown, level)
+    ends = model._band(grid, level)
     name = f"{100 * level:g} % band"
     ax.fill_between(shown, *ends.T, color=COLOURS["blue"], alpha=0.2, lw=0, label=name)
     foot = ax.get_ylim()[0]
