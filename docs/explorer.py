@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from shallowflow.explorer.pages import standalone
-from shallowflow.explorer.scene import packed
+from shallowflow.explorer.scene import Watch, packed
 from shallowflow.explorer.scenes import SCENES
 
 FOLDER = Path(__file__).parent / "standalone" / "explorer"
@@ -13,6 +13,6 @@ SMALLER = {"alignment": {"width": 60}, "free": {"width": 20}}
 FOLDER.mkdir(parents=True, exist_ok=True)
 for name, scene in SCENES.items():
     state = scene.state(SMALLER.get(name, {}))
-    header = {"n": 1, "scene": name, "state": {**state.values, "points": state.points}}
-    message = packed(scene.run(state, lambda share: None), header)
-    (FOLDER / f"{name}.html").write_text(standalone(message, name), encoding="utf-8")
+    header = {"n": 1, "scene": name, "state": state.plain()}
+    message = packed(scene.run(state, Watch()), header)
+    (FOLDER / f"{name}.html").write_text(standalone(message), encoding="utf-8")

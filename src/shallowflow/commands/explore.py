@@ -21,8 +21,9 @@ from shallowflow.errors import InvalidInputError
 def explore(data: str | None, scene: str | None, port: int, browser: bool) -> None:
     """Open a page on which points can be dragged while a network learns them.
 
-    DATA is a CSV file with the columns x and y; its points are shown in the scene "free". The page is served
-    on this machine only (127.0.0.1), to whoever has the address with its token. Ctrl-C ends it.
+    DATA is a table with the columns x and y (CSV and its kin); its points are shown in the scene "free". The
+    page is served on this machine only (127.0.0.1), to whoever has the address with its token. Ctrl-C ends
+    it.
 
     \b
     Examples:
@@ -43,7 +44,8 @@ def explore(data: str | None, scene: str | None, port: int, browser: bool) -> No
     state: dict[str, Any] = {} if data is None else {"points": _points(data)}
     name = one_of(scene or ("alignment" if data is None else "free"), "scene", tuple(SCENES))
     SCENES[name].state(state)
-    port = port or _free_port()
+    listening = _bound(port)
+    port = listening.getsockname()[1]
     workers = Workers()
     try:
         with progress_bar("loading what has been compiled, or compiling it") as show:
@@ -52,27 +54,32 @@ def explore(data: str | None, scene: str | None, port: int, browser: bool) -> No
         explorer = Explorer(workers, port, name, state)
         address = f"http://127.0.0.1:{port}/?token={explorer.token}"
 
-        async def ready() -> None:
+        def ready() -> None:
             click.echo(address)
             if browser:
                 webbrowser.open(address)
 
-        serve(explorer, port, ready)
+        serve(explorer, listening, ready)
     finally:
         workers.close()
+        listening.close()
 
 
 def _points(file: str) -> list[list[float]]:
-    """Return the points of a CSV file with two columns."""
-    from shallowflow.data.dataset import Dataset
+    """Return the points of a table: its columns x and y, or the two it has."""
+    from shallowflow.data.table import PairOptions, read_pairs
 
-    dataset = Dataset.from_csv(file)
-    if dataset.dimension != 1:
-        raise InvalidInputError(f"DATA: must have two columns, x and y, got {dataset.dimension + 1}")
-    return [[float(x), float(y)] for (x,), y in zip(dataset.inputs, dataset.targets, strict=True)]
+    pairs = read_pairs(file, PairOptions())
+    return [[float(x), float(y)] for x, y in zip(pairs.x, pairs.y, strict=True)]
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+def _bound(port: int) -> socket.socket:
+    """Return a socket on 127.0.0.1, on a free port if it is 0."""
+    made = socket.socket()
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        made.bind(("127.0.0.1", port))
+    except OSError as error:
+        made.close()
+        raise InvalidInputError(f"--port: {port} cannot be used: {error.strerror}") from error
+    return made

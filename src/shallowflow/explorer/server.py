@@ -1,8 +1,9 @@
 """The server of the page: on this machine only, for whoever has the token.
 
 The token comes once in the address and becomes a cookie. Host and Origin must be this server's own: no other
-page in the same browser can talk to it. Messages: text up ({n, scene, state}), one binary answer down
-(`scene.packed`) or text ({n, error}); of several requests the latest wins.
+page in the same browser can talk to it. Messages: text up ({n, scene, state, going}), binary answers down
+(`scene.packed`: perhaps a preview or parts, then the whole) or text ({n, error}); of several requests the
+latest wins. While a slider or a point is still being moved (`going`) a preview is all that is made.
 """
 
 from __future__ import annotations
@@ -11,8 +12,12 @@ import asyncio
 import json
 import os
 import secrets
+import socket
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import replace
+from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
@@ -21,6 +26,7 @@ from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, R
 from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from shallowflow.data.table import PairOptions, read_pairs
 from shallowflow.errors import InvalidInputError, ShallowflowError
 from shallowflow.explorer.pages import MODULES, TYPES, served, standalone, text_of
 from shallowflow.explorer.scenes import SCENES
@@ -30,8 +36,10 @@ COOKIE = "shallowflow"
 TOKEN = "SHALLOWFLOW_TOKEN"
 """Environment variable that keeps the token, so that pages find a server that was started again."""
 MOST_BYTES = 2**20
-"""Of one request."""
-EXPORTS = ("trajectory", "standalone")
+"""Of a message that asks for a run."""
+MOST_FILE = 2**25
+"""Of a file that is opened, or of a run that becomes a page."""
+BUSY = "the server is busy: close another page"
 
 
 class Explorer:
@@ -48,7 +56,9 @@ class Explorer:
             routes=[
                 Route("/", self._page),
                 Route("/page/{name}", self._file),
+                Route("/export/standalone", self._standalone, methods=["POST"]),
                 Route("/export/{what}", self._export, methods=["POST"]),
+                Route("/open", self._open, methods=["POST"]),
                 WebSocketRoute("/run", self._socket),
             ]
         )
@@ -87,7 +97,7 @@ class Explorer:
         nonce = secrets.token_urlsafe(16)
         page = HTMLResponse(served(nonce, *self.start))
         page.headers["Content-Security-Policy"] = (
-            f"default-src 'none'; script-src 'self' 'nonce-{nonce}'; style-src 'self' 'unsafe-inline'; "
+            f"default-src 'none'; script-src 'self' 'nonce-{nonce}'; style-src 'self'; "
             "img-src 'self' data: blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
             "frame-ancestors 'none'"
         )
@@ -103,47 +113,95 @@ class Explorer:
             return PlainTextResponse("no such file", 404)
         return Response(text_of(name), media_type=TYPES[name[name.rindex(".") :]])
 
-    async def _export(self, request: Request) -> Response:
-        """Answer with a file: the trajectory, or the page that plays by itself."""
+    async def _standalone(self, request: Request) -> Response:
+        """Answer with the page that plays the run it was sent, as the page has it."""
         if (refused := self._guarded(request, origin=True)) is not None:
             return refused
+        try:
+            message = await _limited(request, MOST_FILE)
+            return HTMLResponse(standalone(message))
+        except (ShallowflowError, ValueError) as error:
+            return JSONResponse({"error": str(error)[:500]}, 400)
+
+    async def _export(self, request: Request) -> Response:
+        """Answer with the trajectory of a state, or with the exact weights of one of its neurons."""
         what = request.path_params["what"]
-        if what not in EXPORTS:
+        if (refused := self._guarded(request, origin=True)) is not None:
+            return refused
+        if what not in ("trajectory", "neuron"):
             return PlainTextResponse("no such export", 404)
+
+        async def made(slot: int) -> Job:
+            asked = json.loads(await _limited(request, MOST_BYTES))
+            job = self._job(slot, asked, what)
+            return job if what == "trajectory" else replace(job, at=_moment(asked))
+
+        return await self._made(made, "application/octet-stream")
+
+    async def _open(self, request: Request) -> Response:
+        """Answer with what a file holds: points of a table, or a run."""
+        if (refused := self._guarded(request, origin=True)) is not None:
+            return refused
+        name = Path(request.query_params.get("name", "")).name[:100]
+        if name.lower().endswith((".csv", ".tsv", ".txt", ".dat", ".gz")):
+            try:
+                pairs = read_pairs(BytesIO(await _limited(request, MOST_FILE)), PairOptions())
+                points = [[float(x), float(y)] for x, y in zip(pairs.x, pairs.y, strict=True)]
+                SCENES["free"].state({"points": points})
+                return JSONResponse({"points": points, "notes": list(pairs.notes)})
+            except (ShallowflowError, ValueError) as error:
+                return JSONResponse({"error": str(error)[:500]}, 400)
+
+        async def made(slot: int) -> Job:
+            return Job(slot, 1, name, {}, "open", content=await _limited(request, MOST_FILE))
+
+        return await self._made(made, "application/octet-stream")
+
+    async def _made(self, job: Callable[[int], Awaitable[Job]], kind: str) -> Response:
+        """Answer with what a job gives, in a slot of its own."""
         slot = self.workers.enter()
         if slot is None:
-            return JSONResponse({"error": "the server is busy: close another page"}, 503)
+            return JSONResponse({"error": BUSY}, 503)
         try:
-            body = await _limited(request)
-            job = self._job(slot, json.loads(body), "trajectory" if what == "trajectory" else "show")
-            self.workers.announce(slot, job.number)
-            made = await self.workers.run(job) or b""
-        except (ShallowflowError, ValueError) as error:
-            return JSONResponse({"error": str(error)}, 400)
+            one = await job(slot)
+            self.workers.announce(slot, one.number)
+            return Response(await self.workers.run(one) or b"", media_type=kind)
+        except (ShallowflowError, ValueError, RecursionError) as error:
+            return JSONResponse({"error": str(error)[:500]}, 400)
         finally:
             self.workers.leave(slot)
-        if what == "trajectory":
-            return Response(made, media_type="application/octet-stream")
-        return HTMLResponse(standalone(made, job.scene))
 
     # --- Runs.
 
-    async def _socket(self, socket: WebSocket) -> None:
+    async def _socket(self, line: WebSocket) -> None:
         """Answer requests until the page is closed; a new one outdates those before it."""
-        if not self._known(socket.headers, socket.cookies, origin=True):
-            await socket.close(1008)
+        if not self._known(line.headers, line.cookies, origin=True):
+            await line.close(1008)
             return
         slot = self.workers.enter()
-        await socket.accept()
+        await line.accept()
         if slot is None:
-            await socket.send_text(json.dumps({"n": 0, "error": "the server is busy: close another page"}))
-            await socket.close(1013)
+            await line.send_text(json.dumps({"n": 0, "error": BUSY}))
+            await line.close(1013)
             return
         tasks: set[asyncio.Task[None]] = set()
+        loop, sending = asyncio.get_running_loop(), asyncio.Lock()
+
+        async def pass_on(message: bytes) -> None:
+            with suppress(WebSocketDisconnect, RuntimeError):
+                async with sending:
+                    await line.send_bytes(message)
+
+        def part(number: int, message: bytes) -> None:
+            # From the thread that reads the queue; what is outdated by now is not sent.
+            if self.workers.is_latest(slot, number):
+                asyncio.run_coroutine_threadsafe(pass_on(message), loop)
+
+        self.workers.listen(slot, part)
         try:
             while True:
-                text = await socket.receive_text()
-                task = asyncio.create_task(self._answer(socket, slot, text))
+                text = await line.receive_text()
+                task = asyncio.create_task(self._answer(line, sending, slot, text))
                 tasks.add(task)
                 task.add_done_callback(tasks.discard)
         except (WebSocketDisconnect, KeyError):
@@ -153,7 +211,7 @@ class Explorer:
             for task in tasks:
                 task.cancel()
 
-    async def _answer(self, socket: WebSocket, slot: int, text: str) -> None:
+    async def _answer(self, line: WebSocket, sending: asyncio.Lock, slot: int, text: str) -> None:
         """Run one request and send what came out, unless a newer one has come."""
         number = 0
         # A page that was closed meanwhile is not an error.
@@ -162,14 +220,17 @@ class Explorer:
                 if len(text) > MOST_BYTES:
                     raise InvalidInputError(f"message: must have at most {MOST_BYTES} bytes, got {len(text)}")
                 asked = json.loads(text)
-                job = self._job(slot, asked, "show")
+                going = isinstance(asked, dict) and asked.get("going") is True
+                job = self._job(slot, asked, "preview" if going else "show")
                 number = job.number
                 self.workers.announce(slot, number)
                 made = await self.workers.run(job)
                 if made is not None:
-                    await socket.send_bytes(made)
+                    async with sending:
+                        await line.send_bytes(made)
             except (ShallowflowError, ValueError, RecursionError) as error:
-                await socket.send_text(json.dumps({"n": number, "error": str(error)[:500]}))
+                async with sending:
+                    await line.send_text(json.dumps({"n": number, "error": str(error)[:500]}))
 
     def _job(self, slot: int, asked: object, wanted: str) -> Job:
         """Return the job that a message asks for, its state checked."""
@@ -181,27 +242,35 @@ class Explorer:
         if not isinstance(name, str) or name not in SCENES:
             raise InvalidInputError(f"scene: must be one of {', '.join(SCENES)}, got {str(name)[:40]!r}")
         state = SCENES[name].state(asked.get("state", {}))
-        return Job(slot, number, name, {**state.values, "points": list(state.points)}, wanted)
+        return Job(slot, number, name, state.plain(), wanted)
 
 
-async def _limited(request: Request) -> bytes:
+def _moment(asked: dict[str, Any]) -> tuple[float, int]:
+    """Return the time and the number of the neuron that a message asks for."""
+    moment, neuron = asked.get("time"), asked.get("neuron")
+    if isinstance(moment, bool) or not isinstance(moment, int | float):
+        raise InvalidInputError("time: must be a number")
+    if isinstance(neuron, bool) or not isinstance(neuron, int):
+        raise InvalidInputError("neuron: must be a whole number")
+    return float(moment), neuron
+
+
+async def _limited(request: Request, most: int) -> bytes:
     """Return the body of a request, refused as soon as it is too large."""
-    body = b""
+    body = bytearray()
     async for chunk in request.stream():
         body += chunk
-        if len(body) > MOST_BYTES:
-            raise InvalidInputError(f"request: must have at most {MOST_BYTES} bytes")
-    return body
+        if len(body) > most:
+            raise InvalidInputError(f"request: must have at most {most:,} bytes")
+    return bytes(body)
 
 
-def serve(explorer: Explorer, port: int, ready: Callable[[], Awaitable[None]]) -> None:
-    """Listen on 127.0.0.1 until Ctrl-C; `ready` is awaited once the server answers."""
+def serve(explorer: Explorer, listening: socket.socket, ready: Callable[[], None]) -> None:
+    """Answer on a socket that is bound to 127.0.0.1, until Ctrl-C; `ready` is called once the server does."""
     import uvicorn
 
     config = uvicorn.Config(
         explorer.application,
-        host="127.0.0.1",
-        port=port,
         log_level="error",
         ws="websockets-sansio",
         ws_max_size=MOST_BYTES,
@@ -211,11 +280,11 @@ def serve(explorer: Explorer, port: int, ready: Callable[[], Awaitable[None]]) -
     server = uvicorn.Server(config)
 
     async def all_of_it() -> None:
-        serving = asyncio.create_task(server.serve())
+        serving = asyncio.create_task(server.serve([listening]))
         while not server.started and not serving.done():
             await asyncio.sleep(0.02)
         if server.started:
-            await ready()
+            ready()
         await serving
 
     with suppress(KeyboardInterrupt):

@@ -38,7 +38,9 @@ def run(
     measure: network → loss, for paths that are read inside their steps. The run ends early, converged, at the
     first recorded loss below `stop_below`. `make` is called again only if a run overflowed and its last
     finite network was not kept: runs are deterministic, so it is found by making the run again up to there.
+    A `progress` that has a method `look` is called there, too, with a function that makes the run so far.
     """
+    look = getattr(progress, "look", None)
     # Trouble shows in the values: it becomes an outcome.
     with np.errstate(over="ignore", invalid="ignore"):
         engine = make()
@@ -50,6 +52,8 @@ def run(
             piece = engine.advance(min(recorder.target, meter.horizon(recorder.time)), recorder.wants_rows)
             recorder.add(piece)
             meter.show(piece)
+            if look is not None:
+                look(lambda: _so_far(recorder, engine, setting))
             stop = piece.stop or recorder.reason(stop_below)
         meter.finish()
         statistics, steps = engine.statistics(), recorder.steps
@@ -72,6 +76,14 @@ def run(
         {"engine": engine.name, **counted, **statistics},
         replace(setting, engine=engine.name),
     )
+
+
+def _so_far(recorder: Recorder[N], engine: Engine[N], setting: Setting) -> Trajectory[N]:
+    """Return what a run that goes on has recorded: a trajectory that ends at the last record."""
+    times, losses, path, events = recorder.reached()
+    known = {"time": float(times[-1]), "loss": float(losses[-1]), "until": float(times[-1])}
+    outcome = in_words(Stop("time reached", known))
+    return Trajectory(times, losses, path, events, outcome, {"engine": engine.name}, setting)
 
 
 def not_begun(network: N, loss: float, setting: Setting) -> Trajectory[N]:
@@ -307,6 +319,13 @@ class Recorder(Generic[N]):
         if self._times[-1] > 0:
             engine.advance(self._times[-1], False)
         self._engine, self.time, self._overflowed = engine, self._times[-1], False
+
+    def reached(self) -> tuple[Floats, Floats, Path[N], tuple[Event, ...]]:
+        """Return times, losses, the path and the events until now, of a record at moments that goes on."""
+        assert self._moments is not None, "needs a record at moments"
+        kept = slice(0, self._kept)
+        times, losses = np.array(self._times)[kept], np.array(self._losses)[kept]
+        return times, losses, Snapshots(self._template, times, self._values[kept].copy()), tuple(self._events)
 
     def finish(self) -> tuple[Floats, Floats, Path[N], tuple[Event, ...]]:
         """Return times, losses, the path and the events."""

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from shallowflow.arrays import Floats
 from shallowflow.data.dataset import Dataset
+from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.dynamics.flow import gradient_flow
-from shallowflow.explorer.scene import Control, Handles, Layer, Progress, Scene, Show, State, View
+from shallowflow.explorer.scene import Control, Handles, Layer, Scene, Show, State, View, Watch
 from shallowflow.explorer.scenes.drawing import (
+    COARSE,
+    LIGHT,
     curves,
     events_of,
     frames_of,
@@ -19,40 +23,62 @@ from shallowflow.explorer.scenes.drawing import (
     loss_view,
     losses_of,
     networks,
+    neurons_view,
+    sketch,
 )
 from shallowflow.landscape import extremal_vectors, least_squares
 from shallowflow.landscape.early_alignment.extremal import ExtremalVector
+from shallowflow.landscape.early_alignment.frozen import exit_time
 from shallowflow.models import ReLUNetwork, initialize
 
-DECADES = 8.0
-"""Of norms shown: the inner circle is 10⁻⁸ of the largest, or smaller."""
-MOST_CONES = 24
+MOST_CONES = 40
 """Points up to which extremal vectors are looked for while the page waits."""
+FALL = 0.01
+"""The predicted exit: when the loss has fallen by this share."""
 
 
-def run(state: State, progress: Progress) -> Show:
+def run(state: State, watch: Watch) -> Show:
     """Follow the flow on the points with a bias, [early_alignment] (2); draw its neurons in their plane."""
+    data, start = _problem(state, state["width"])
+    until = float(state["until"])
+    found = exit_time(start, data, fall=FALL).time
+    watch(0.0)
+    watch.parts(lambda so_far: replace(_show(state, so_far, data, found), stage="part", end=until))
+    trajectory = gradient_flow(start, data, until=until, record=frames_of(until), progress=watch)
+    return _show(state, trajectory, data, found)
+
+
+def preview(state: State) -> Show | None:
+    """Return a run of few neurons by descent, where the flow takes long."""
+    if state["width"] * len(state.points) <= LIGHT:
+        return None
+    data, start = _problem(state, min(state["width"], COARSE))
+    made = sketch(start, data, float(state["until"]))
+    return None if made is None else replace(_show(state, made, data, np.inf), stage="preview")
+
+
+def _problem(state: State, width: int) -> tuple[Dataset, ReLUNetwork]:
     data = Dataset(np.column_stack([state.x, np.ones(len(state.points))]), state.y)
-    scale, until = 10.0 ** state["scale"], float(state["until"])
-    start = initialize.balanced(state["width"], 2, init_scale=scale, seed=state["seed"])
-    trajectory = gradient_flow(start, data, until=until, record=frames_of(until), progress=progress)
-    times, curved = networks(trajectory, until)
+    return data, initialize.balanced(width, 2, init_scale=10.0 ** state["scale"], seed=state["seed"])
+
+
+def _show(state: State, trajectory: Trajectory, data: Dataset, exits: float) -> Show:
+    times, curved = networks(trajectory, float(state["until"]))
     made = [network for network in curved if isinstance(network, ReLUNetwork)]
-    grid, losses = grid_of(state), losses_of(made, data)
+    grid, losses = grid_of(state.x), losses_of(made, data)
     vectors = extremal_vectors(data) if data.size <= MOST_CONES else ()
     line = least_squares(data)
     fitted = np.column_stack([grid, np.ones_like(grid)]) @ line.coefficients
     straight = Layer("curve", "least-squares line", "theory", {"x": grid, "y": fitted})
     level = Layer("levels", "the line's loss", "theory", {"y": np.array([line.loss])}, names=("line",))
-    exits = _exit(vectors, scale, until)
     return Show(
         times,
         (
             function_view(grid, curves(made, grid), (straight,)),
             _neurons(made, data, vectors),
-            loss_view(times, losses, (level, *exits)),
+            loss_view(times, losses, (level, *_exit(exits, float(state["until"])))),
         ),
-        _sentences(made[-1], data, losses, line.loss, vectors),
+        _sentences(made[-1], data, losses, line.loss, vectors, exits),
         _code(state),
         events_of(trajectory),
         trajectory,
@@ -60,18 +86,7 @@ def run(state: State, progress: Progress) -> Show:
 
 
 def _neurons(made: list[ReLUNetwork], data: Dataset, vectors: Sequence[ExtremalVector]) -> View:
-    """Return the neurons as points (angle, logarithm of the norm), with data directions and extremal ones."""
-    inner = np.array([network.inner for network in made])
-    norms = np.linalg.norm(inner, axis=2)
-    top = float(norms.max()) or 1.0
-    with np.errstate(divide="ignore"):
-        radius = np.clip(1.0 + np.log10(norms / top) / DECADES, 0.0, 1.0)
-    angle = np.arctan2(inner[:, :, 1], inner[:, :, 0])
-    blocks = {
-        "angle": angle.astype(np.float32),
-        "radius": radius.astype(np.float32),
-        "sign": np.sign(made[0].outer).astype(np.float32),
-    }
+    """Return the neurons with the borders of the cones and the extremal vectors."""
     normals = np.arctan2(data.inputs[:, 1], data.inputs[:, 0])
     borders = np.concatenate([normals + np.pi / 2, normals - np.pi / 2])
     layers = [Layer("rays", "borders of the cones", "muted", {"angle": borders})]
@@ -79,20 +94,23 @@ def _neurons(made: list[ReLUNetwork], data: Dataset, vectors: Sequence[ExtremalV
         found = np.array([np.arctan2(v.vector[1], v.vector[0]) for v in vectors])
         kinds = tuple(v.kind for v in vectors)
         layers.append(Layer("rays", "extremal vectors", "theory", {"angle": found}, names=kinds))
-    layers.append(Layer("neurons", "neurons w_j", "network", blocks, moving=True))
-    return View("neurons", "The neurons: angle and logarithm of the norm", tuple(layers), square=True)
+    return neurons_view(made, layers)
 
 
-def _exit(vectors: Sequence[ExtremalVector], scale: float, until: float) -> tuple[Layer, ...]:
-    """Return the time ln(1/λ)/G_max at which the first neurons leave the small norms, if it is shown."""
-    growth = max((float(np.linalg.norm(v.vector)) for v in vectors), default=0.0)
-    if growth == 0 or not 0 < (time := np.log(1 / scale) / growth) < until:
+def _exit(time: float, until: float) -> tuple[Layer, ...]:
+    """Return when the loss will have fallen by 1 %, from the start alone, if that is within the run."""
+    if not time < until:
         return ()
-    return (Layer("marks", "ln(1/λ)/G_max", "theory", {"x": np.array([time])}, names=("growth is due",)),)
+    return (Layer("marks", "predicted exit", "theory", {"x": np.array([time])}, names=("exit predicted",)),)
 
 
 def _sentences(
-    end: ReLUNetwork, data: Dataset, losses: Floats, line: float, vectors: Sequence[ExtremalVector]
+    end: ReLUNetwork,
+    data: Dataset,
+    losses: Floats,
+    line: float,
+    vectors: Sequence[ExtremalVector],
+    exits: float,
 ) -> tuple[str, ...]:
     """Return what there is to see, in words."""
     seen = np.sum(end.preactivations(data.inputs) > 0, axis=1)
@@ -103,6 +121,8 @@ def _sentences(
     if vectors:
         count = "1 direction" if len(vectors) == 1 else f"{len(vectors)} directions"
         said.append(f"Neurons can align with {count}.")
+    if np.isfinite(exits):
+        said.append(f"From the start alone: the loss has fallen by 1 % at t = {exits:.4g}.")
     return (*said, f"{dead} of {end.width} neurons see no point.")
 
 
@@ -134,16 +154,29 @@ ALIGNMENT = Scene(
             log=True,
         ),
         Control("width", "neurons m", "m: number of neurons", 200, 1, 2_000, whole=True),
-        Control("until", "until t", "t: time of the gradient flow", 100.0, 1.0, 2_000.0),
+        Control("until", "until t", "t: time of the gradient flow", 100.0, 1.0, 2_000.0, bend=3),
         Control("seed", "seed", "which random start", 0, 0, 9_999, whole=True),
     ),
-    Handles(
-        "function",
-        "data points",
-        ((-0.75, 1.1), (-0.5, 0.1), (0.125, 0.8)),
-        (-10.0, 10.0),
-        (-10.0, 10.0),
-        most=40,
+    (
+        Handles(
+            "function",
+            "data points",
+            ((-0.75, 1.1), (-0.5, 0.1), (0.125, 0.8)),
+            (-10.0, 10.0),
+            (-10.0, 10.0),
+            most=40,
+        ),
     ),
     run,
+    {
+        "x": "input; a second input is always 1, for the bias",
+        "y": "target, the height of a data point",
+        "f": "output of the network, f(x) = Σ_j a_j max(0, ⟨w_j, (x, 1)⟩)",
+        "w_j": "inner weights of neuron j: slope and bias",
+        "a_j": "outer weight of neuron j",
+        "t": "time of the gradient flow",
+        "λ": "size of the network at the start",
+        "m": "number of neurons",
+    },
+    preview=preview,
 )

@@ -1,8 +1,8 @@
-"""What several scenes draw: frames, the function on a line, losses, events."""
+"""What several scenes draw: frames, the function on a line, neurons in their plane, losses, events."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -10,14 +10,23 @@ from shallowflow.arrays import Bools, Floats
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.clock.problem import Record
 from shallowflow.dynamics.clock.trajectory import Trajectory
-from shallowflow.explorer.scene import Layer, State, View
-from shallowflow.models.networks import KnotNetwork, ReLUNetwork
+from shallowflow.dynamics.descent import gradient_descent
+from shallowflow.explorer.scene import Layer, View
+from shallowflow.models.loss import Loss
+from shallowflow.models.networks import KnotNetwork, Network, ReLUNetwork, StepNetwork
 
 GRID = 241
 FRAMES = 120
-MOST_FRAMES = 3_600
 LISTED_EVENTS = 400
-Curve = ReLUNetwork | KnotNetwork
+DECADES = 8.0
+"""Of norms shown: the inner circle is 10⁻⁸ of the largest, or smaller."""
+LIGHT = 1_500
+"""Points × neurons up to which a flow needs no preview."""
+COARSE = 200
+"""Neurons of a preview, at most."""
+SKETCH_STEP, SKETCH_STEPS = 0.02, 20_000
+"""Of the descent that stands for the flow in a preview."""
+Curve = ReLUNetwork | KnotNetwork | StepNetwork
 """Networks whose function is a curve over a line."""
 WORDS = {
     "on": "starts to see",
@@ -51,6 +60,14 @@ def networks(trajectory: Trajectory, until: float) -> tuple[Floats, list[Curve]]
     return times, [network for network in made if isinstance(network, Curve)]
 
 
+def sketch(start: ReLUNetwork, data: Dataset, until: float, loss: Loss | None = None) -> Trajectory | None:
+    """Return a descent that looks like the flow, in a tenth of its time; None where it does not converge."""
+    steps = min(int(np.ceil(until / SKETCH_STEP)), SKETCH_STEPS)
+    options = {"record": frames_of(until), "loss": loss}
+    found = gradient_descent(start, data, step=until / steps, steps=steps, engine="cones", **options)  # type: ignore[arg-type]
+    return found if found.outcome.ok else None
+
+
 def on_line(network: ReLUNetwork, grid: Floats) -> Floats:
     """Return Σ_j a_j σ(w_j x + b_j) on a rising grid, by sums over the cells in which the kinks lie.
 
@@ -81,13 +98,13 @@ def on_line(network: ReLUNetwork, grid: Floats) -> Floats:
 def curves(made: Iterable[Curve], grid: Floats) -> Floats:
     """Return the functions of the networks on a grid, one row per frame."""
     return np.array(
-        [one(grid[:, None]) if isinstance(one, KnotNetwork) else on_line(one, grid) for one in made]
+        [on_line(one, grid) if isinstance(one, ReLUNetwork) else one(grid[:, None]) for one in made]
     )
 
 
-def grid_of(state: State, share: float = 0.15) -> Floats:
+def grid_of(x: Floats, share: float = 0.15) -> Floats:
     """Return a grid over the points and a little beyond."""
-    low, high = float(state.x.min()), float(state.x.max())
+    low, high = float(x.min()), float(x.max())
     reach = share * (high - low) if high > low else 1.0
     return np.linspace(low - reach, high + reach, GRID)
 
@@ -99,11 +116,28 @@ def function_view(grid: Floats, values: Floats, layers: Iterable[Layer] = (), ti
     return View("function", title or "The function", (*layers, curve), "x", "f(x)", x_limits=limits)
 
 
+def neurons_view(made: Sequence[ReLUNetwork], layers: Iterable[Layer] = ()) -> View:
+    """Return neurons of the plane as points: their angle, and the logarithm of their norm as radius."""
+    inner = np.array([network.inner for network in made])
+    norms = np.linalg.norm(inner, axis=2)
+    top = float(norms.max()) or 1.0
+    with np.errstate(divide="ignore"):
+        radius = np.clip(1.0 + np.log10(norms / top) / DECADES, 0.0, 1.0)
+    blocks = {
+        "angle": np.arctan2(inner[:, :, 1], inner[:, :, 0]).astype(np.float32),
+        "radius": radius.astype(np.float32),
+        "sign": np.sign(made[0].outer).astype(np.float32),
+        "top": np.array([top, DECADES]),
+    }
+    both = (*layers, Layer("neurons", "neurons w_j (full: a_j > 0)", "network", blocks, moving=True))
+    return View("neurons", "The neurons: angle and logarithm of the norm", both, square=True)
+
+
 def loss_view(times: Floats, losses: Floats, layers: Iterable[Layer] = (), x_label: str = "time t") -> View:
     """Return the view of the loss over time, with a dot at the present frame."""
     positive = np.maximum(losses, 1e-16)
     history = Layer("history", "loss", "network", {"x": times, "y": positive})
-    return View("loss", "The loss", (*layers, history), x_label, "½ mean (f − y)²", y_scale="log")
+    return View("loss", "The loss", (*layers, history), x_label, "½ mean (f − y)²", y_scale="log", timed=True)
 
 
 def losses_of(made: Iterable[Curve], data: Dataset) -> Floats:
@@ -112,8 +146,13 @@ def losses_of(made: Iterable[Curve], data: Dataset) -> Floats:
 
 
 def events_of(trajectory: Trajectory) -> tuple[tuple[float, str], ...]:
-    """Return the first events in words."""
+    """Return the first events in words; the page counts neurons and points from 1."""
     return tuple(
-        (event.time, f"neuron {event.neuron} {WORDS[event.kind]} point {event.point}")
+        (event.time, f"neuron {event.neuron + 1} {WORDS[event.kind]} point {event.point + 1}")
         for event in trajectory.events[:LISTED_EVENTS]
     )
+
+
+def curve_of(network: Network) -> Curve | None:
+    """Return a network whose function is a curve, None for any other."""
+    return network if isinstance(network, Curve) else None

@@ -8,8 +8,9 @@ from shallowflow.arrays import Floats
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.clock.problem import Record
 from shallowflow.dynamics.flow import gradient_flow
+from shallowflow.dynamics.jump_prediction import predict_jumps
 from shallowflow.dynamics.saddle_to_saddle import SaddleToSaddle, saddle_to_saddle
-from shallowflow.explorer.scene import Control, Handles, Layer, Progress, Scene, Show, State, View
+from shallowflow.explorer.scene import Control, Handles, Layer, Scene, Show, State, View, Watch
 from shallowflow.explorer.scenes.drawing import events_of, frame_times
 from shallowflow.models import initialize
 
@@ -17,7 +18,7 @@ AFTER = 1.4
 """The run goes this much beyond the last predicted jump."""
 
 
-def run(state: State, progress: Progress) -> Show:
+def run(state: State, watch: Watch) -> Show:
     """Follow the flow from scale α beside Algorithm 1, [incremental]: the limit of α → 0."""
     data = Dataset(np.eye(len(state.points)), state.y)
     logarithm = float(state["alpha"]) * np.log(10.0)
@@ -26,20 +27,22 @@ def run(state: State, progress: Progress) -> Show:
     last = float(limit.jump_times[-1]) if len(limit.jump_times) else 1.0
     taus = frame_times(AFTER * last)
     until = float(taus[-1]) * -logarithm
-    flow = gradient_flow(start, data, until=until, record=Record.at(taus * -logarithm), progress=progress)
+    flow = gradient_flow(start, data, until=until, record=Record.at(taus * -logarithm), progress=watch)
+    due = predict_jumps(start, data).times / -logarithm
     losses = np.interp(taus * -logarithm, flow.times, flow.losses)
     fitted = np.array([_outputs(flow(float(t) * -logarithm), data) for t in taus])
     return Show(
         taus,
         (
             _labels(state, fitted),
-            _loss(taus, losses, limit),
+            _loss(taus, losses, limit, due),
             _masks(state, limit, taus),
         ),
         _sentences(limit, data),
         _code(state),
         tuple((float(t) / -logarithm, word) for t, word in events_of(flow)),
         flow,
+        clock=-logarithm,
     )
 
 
@@ -61,16 +64,17 @@ def _labels(state: State, fitted: Floats) -> View:
     return View("labels", "Labels and outputs", (dots,), "point k", "y_k", x_limits=limits)
 
 
-def _loss(taus: Floats, losses: Floats, limit: SaddleToSaddle) -> View:
-    """Return the loss of the flow over the staircase of Algorithm 1."""
+def _loss(taus: Floats, losses: Floats, limit: SaddleToSaddle, due: Floats) -> View:
+    """Return the loss of the flow over the staircase of Algorithm 1, and when jumps are due at this α."""
     edges = np.concatenate([[0.0], limit.jump_times, [taus[-1]]])
     steps = np.repeat(limit.losses, 2)
     stairs = {"x": np.repeat(edges, 2)[1:-1], "y": np.maximum(steps, 1e-16)}
     layers = (
+        Layer("marks", "jumps predicted at this α", "muted", {"x": due[due < taus[-1]]}),
         Layer("curve", "Algorithm 1 (α → 0)", "theory", stairs),
         Layer("history", "flow", "network", {"x": taus, "y": np.maximum(losses, 1e-16)}),
     )
-    return View("loss", "The loss", layers, "time t / ln(1/α)", "½ mean (f − y)²")
+    return View("loss", "The loss", layers, "time t / ln(1/α)", "½ mean (f − y)²", timed=True)
 
 
 def _masks(state: State, limit: SaddleToSaddle, taus: Floats) -> View:
@@ -83,7 +87,7 @@ def _masks(state: State, limit: SaddleToSaddle, taus: Floats) -> View:
     cells = Layer(
         "cells", "neuron j sees point k", "network", {"value": shown.astype(np.float32)}, moving=True
     )
-    return View("masks", "Who sees what (full: has jumped)", (cells,), "point k", "neuron j")
+    return View("masks", "Who sees what (full: has jumped)", (cells,), "point k", "neuron j", square=True)
 
 
 def _sentences(limit: SaddleToSaddle, data: Dataset) -> tuple[str, ...]:
@@ -132,14 +136,26 @@ JUMPS = Scene(
         Control("width", "neurons m", "m: number of neurons", 6, 1, 40, whole=True),
         Control("seed", "seed", "which random start", 0, 0, 9_999, whole=True),
     ),
-    Handles(
-        "labels",
-        "labels",
-        tuple((float(k + 1), y) for k, y in enumerate(_LABELS)),
-        (0.0, 41.0),
-        (-10.0, 10.0),
-        most=40,
-        vertical=True,
+    (
+        Handles(
+            "labels",
+            "labels",
+            tuple((float(k + 1), y) for k, y in enumerate(_LABELS)),
+            (0.0, 41.0),
+            (-10.0, 10.0),
+            most=40,
+            vertical=True,
+        ),
     ),
     run,
+    {
+        "α": "size of the network at the start",
+        "y": "label of a point",
+        "y_k": "label of point k",
+        "f": "output of the network",
+        "k": "number of a point",
+        "j": "number of a neuron",
+        "t": "time of the gradient flow; in units of ln(1/α) the jumps stay where they are as α → 0",
+        "m": "number of neurons",
+    },
 )

@@ -6,13 +6,13 @@ import numpy as np
 
 from shallowflow.arrays import Floats
 from shallowflow.data.dataset import Dataset
-from shallowflow.explorer.scene import Control, Handles, Layer, Progress, Scene, Show, State, View
+from shallowflow.explorer.scene import Control, Handles, Layer, Scene, Show, State, View, Watch
 from shallowflow.explorer.scenes.drawing import frame_times
-from shallowflow.landscape.weak_interaction.group_flow import GroupFlow, group_flow
+from shallowflow.landscape.weak_interaction.group_flow import group_flow
 from shallowflow.models import initialize
 
 
-def run(state: State, progress: Progress) -> Show:
+def run(state: State, watch: Watch) -> Show:
     """Follow the closed form of groups, [weak_interaction] §3.3, for the labels that were dragged."""
     labels, groups = np.repeat(state.y, state["size"]), len(state.points)
     data = Dataset(np.eye(len(labels)), labels)
@@ -20,11 +20,10 @@ def run(state: State, progress: Progress) -> Show:
         data.inputs, data.targets, groups, norm=10.0 ** state["norm"], seed=state["seed"]
     )
     flow = group_flow(start, data)
-    progress(0.5)
+    watch(0.5)
     until = 2.0 * float(np.max(flow.transition_times(0.5)))
     times = frame_times(until)
-    losses, speeds = flow.loss(times), _speeds(flow, times)
-    progress(1.0)
+    losses, speeds = flow.loss(times), flow.curvature(times)
     halves = flow.transition_times(0.5)
     return Show(
         times,
@@ -59,7 +58,7 @@ def _loss(times: Floats, losses: Floats, halves: Floats) -> View:
         Layer("marks", "half of a group is learnt", "theory", {"x": halves}),
         Layer("history", "loss", "network", {"x": times, "y": np.maximum(losses, 1e-16)}),
     )
-    return View("loss", "The loss", layers, "time t", "½ mean (f − y)²", y_scale="log")
+    return View("loss", "The loss", layers, "time t", "½ mean (f − y)²", y_scale="log", timed=True)
 
 
 def _rate(times: Floats, speeds: Floats, size: int) -> View:
@@ -68,16 +67,7 @@ def _rate(times: Floats, speeds: Floats, size: int) -> View:
         Layer("levels", "1/n and 1/√n", "theory", {"y": both}, names=("1/n", "1/√n")),
         Layer("history", "μ(t)", "network", {"x": times, "y": np.maximum(speeds, 1e-12)}),
     )
-    return View("rate", "Local rate μ(t) = −L'/L", layers, "time t", "μ", y_scale="log")
-
-
-def _speeds(flow: GroupFlow, times: Floats) -> Floats:
-    """Return −L'/L by differences of ln L that are short beside every scale of the run."""
-    width = 1e-4 * times[-1]
-    early, late = np.maximum(times - width, 0.0), times + width
-    with np.errstate(divide="ignore", invalid="ignore"):
-        found = (np.log(flow.loss(early)) - np.log(flow.loss(late))) / (late - early)
-    return np.asarray(np.where(np.isfinite(found), found, 0.0))
+    return View("rate", "Local rate μ(t) = −L'/L", layers, "time t", "μ", y_scale="log", timed=True)
 
 
 def _code(state: State) -> str:
@@ -97,22 +87,32 @@ RATES = Scene(
     "rates",
     "How fast?",
     "Groups of orthogonal points, one neuron each. A group is learnt after a time that depends on its "
-    "label, and the rate of the whole goes from 1/n to 1/√n.",
+    "label, and the rate of the whole goes from the order of 1/n to that of 1/√n.",
     (
-        Control("size", "points per group", "number of points that share a neuron", 8, 1, 100, whole=True),
+        Control("size", "points per group", "number of points that share a neuron", 25, 1, 100, whole=True),
         Control(
-            "norm", "start", "norm of the neurons at the start, as a power of ten", -2.0, -8.0, 0.0, log=True
+            "norm", "start", "norm of the neurons at the start, as a power of ten", 0.0, -8.0, 0.0, log=True
         ),
         Control("seed", "seed", "which random start", 0, 0, 9_999, whole=True),
     ),
-    Handles(
-        "labels",
-        "labels",
-        ((1.0, 1.0), (2.0, 0.7), (3.0, 1.3), (4.0, 0.5)),
-        (0.0, 41.0),
-        (-10.0, 10.0),
-        most=20,
-        vertical=True,
+    (
+        Handles(
+            "labels",
+            "labels",
+            ((1.0, 1.0), (2.0, 0.7), (3.0, 1.3), (4.0, 0.5)),
+            (0.0, 41.0),
+            (-10.0, 10.0),
+            most=20,
+            vertical=True,
+        ),
     ),
     run,
+    {
+        "n": "number of points",
+        "y": "label that all points of a group share",
+        "f": "output of the network",
+        "t": "time of the gradient flow",
+        "μ": "local rate, −L'/L: how fast the loss falls, as a share per unit of time",
+        "L": "the loss, ½ mean (f − y)²",
+    },
 )
