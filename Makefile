@@ -63,11 +63,17 @@ coverage: venv
 	$(BIN)/pytest -n 2 -m "not slow" --cov --cov-report=term --cov-report=html
 	@echo "htmlcov/index.html"
 
-# The page in a real browser: also part of `make test` where Chromium is there.
+# The page in a real browser: also part of `make test` where Chromium is there. Node tests its pure parts,
+# TypeScript (installed here, by npm) checks its types.
+TSC := .venv/node/node_modules/.bin/tsc
 test-browser: venv
 	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || \
 		{ echo "test-browser: needs Chromium (Debian: apt-get install chromium)"; exit 1; }
-	$(BIN)/pytest tests/explorer
+	@command -v node >/dev/null || echo "test-browser: without Node (Debian: apt-get install nodejs) pure parts are not tested"
+	@test -x $(TSC) || command -v tsc >/dev/null || { command -v npm >/dev/null && \
+		npm install --silent --no-fund --no-audit --prefix .venv/node typescript@5.9; } || \
+		echo "test-browser: without npm, or TypeScript from it, types are not checked"
+	$(BIN)/pytest tests/explorer -rs
 
 # What a user gets: the package and its dependencies in an environment of its own, nothing else on the PATH.
 USER_BIN := $(CURDIR)/.venv/user/bin

@@ -39,6 +39,8 @@ PATIENCE = 1.0
 
 _latest: Any = None
 _parts: Any = None
+_meeting: Any = None
+_is_warm = False
 
 
 class Outdated(Exception):  # noqa: N818
@@ -62,10 +64,10 @@ class Job:
     content: bytes = b""
 
 
-def _begin(latest: Any, parts: Any) -> None:
+def _begin(latest: Any, parts: Any, meeting: Any) -> None:
     """Make a process ready: no Ctrl-C of its own, one thread, kernels loaded."""
-    global _latest, _parts
-    _latest, _parts = latest, parts
+    global _latest, _parts, _meeting
+    _latest, _parts, _meeting = latest, parts, meeting
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ.setdefault(name, "1")
@@ -79,8 +81,17 @@ def _end_with(parent: int) -> None:
     os._exit(0)
 
 
-def _warm(_: int) -> None:
-    """Run every scene once, so that its kernels are compiled and loaded."""
+def _warm(together: bool) -> None:
+    """Run every scene once, so that its kernels are compiled and loaded; wait for the other processes."""
+    global _is_warm
+    if not _is_warm:
+        _run_all()
+        _is_warm = True
+    if together:
+        _meeting.wait(SECONDS * PROCESSES)
+
+
+def _run_all() -> None:
     from shallowflow.explorer.scene import Watch
     from shallowflow.explorer.scenes import SCENES
 
@@ -163,9 +174,8 @@ class Workers:
         threading.Thread(target=self._hand_down, daemon=True).start()
 
     def _made(self) -> ProcessPoolExecutor:
-        return ProcessPoolExecutor(
-            PROCESSES, mp_context=self._context, initializer=_begin, initargs=(self._latest, self._parts)
-        )
+        shared = (self._latest, self._parts, self._context.Barrier(PROCESSES))
+        return ProcessPoolExecutor(PROCESSES, mp_context=self._context, initializer=_begin, initargs=shared)
 
     def _hand_down(self) -> None:
         """Give parts of runs to the sessions that wait for them, until the queue is closed."""
@@ -179,9 +189,9 @@ class Workers:
         self._listeners[slot] = listener
 
     def warm(self) -> None:
-        """Wait until kernels are compiled and every process has them."""
-        list(self._pool.map(_warm, range(1)))
-        list(self._pool.map(_warm, range(PROCESSES)))
+        """Wait until kernels are compiled, by one process, and every process has them."""
+        list(self._pool.map(_warm, [False]))
+        list(self._pool.map(_warm, [True] * PROCESSES))
 
     def enter(self) -> int | None:
         """Return a slot for a session, None if all are taken."""

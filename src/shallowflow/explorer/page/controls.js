@@ -84,7 +84,10 @@ export function fillTable(table, scene, pointsOf, set, choose) {
       const field = make("input", { type: "number", step: "any", value: String(value), disabled: fixed }, table);
       field.ariaLabel = `${name.replace(/s$/, "")} ${k + 1}, ${axis ? "y" : "x"}`;
       field.onfocus = () => choose(name, k);
-      field.onchange = () => set({ [name]: points.map(([x, y], i) => (i !== k ? [x, y] : axis ? [x, Number(field.value)] : [Number(field.value), y])) });
+      field.onchange = () => {
+        const typed = Number(field.value);
+        set({ [name]: points.map(([x, y], i) => (i !== k ? [x, y] : axis ? [x, typed] : [typed, y])) });
+      };
     }));
   }
 }

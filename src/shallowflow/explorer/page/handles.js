@@ -62,7 +62,8 @@ export class Dragger {
     canvas.tabIndex = 0;
     canvas.setAttribute("role", "application");
     const labels = this.state.scene.handles.map(({ label }) => label).join(", ");
-    canvas.setAttribute("aria-label", `${picture.view.title}: drag ${labels}. Keys: comma and full stop choose one, arrows move it, Enter adds one, Delete deletes it`);
+    const keys = "Keys: comma and full stop choose one, arrows move it, Enter adds one, Delete deletes it";
+    canvas.setAttribute("aria-label", `${picture.view.title}: drag ${labels}. ${keys}`);
     canvas.onpointerdown = (event) => this.#down(event);
     canvas.onpointermove = (event) => this.#move(event);
     canvas.onpointerup = canvas.onpointercancel = () => this.#up();

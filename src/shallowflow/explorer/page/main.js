@@ -129,7 +129,7 @@ function words(/** @type {Run} */ shown) {
 // A figure for every view.
 function layout() {
   if (!run) return;
-  if (!kept || kept.scene !== run.scene) keep(null);
+  if (kept && kept.scene !== run.scene) keep(null);
   pictures = run.views.map((view) => {
     const figure = make("figure"), canvas = make("canvas");
     make("figcaption", {}, figure);

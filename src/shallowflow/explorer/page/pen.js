@@ -141,13 +141,16 @@ export class SvgPen {
 
   /** @param {number} x @param {number} y @param {number} width @param {number} height @param {Tone} tone @param {number} alpha */
   box(x, y, width, height, tone, alpha) {
-    this.parts.push(`<rect x="${number(x)}" y="${number(y)}" width="${number(width)}" height="${number(height)}" fill="${this.colour(tone)}" opacity="${alpha}"/>`);
+    const place = `x="${number(x)}" y="${number(y)}" width="${number(width)}" height="${number(height)}"`;
+    this.parts.push(`<rect ${place} fill="${this.colour(tone)}" opacity="${alpha}"/>`);
   }
 
   /** @param {string} words @param {number} x @param {number} y @param {Words} how */
   text(words, x, y, { align = "center", tone = "muted", size = 12, turn = false } = {}) {
     const rotated = turn ? ` transform="rotate(-90 ${number(x)} ${number(y)})"` : "";
-    this.parts.push(`<text x="${number(x)}" y="${number(y)}" text-anchor="${ANCHORS[align]}" dominant-baseline="middle" font-family="sans-serif" font-size="${size}" fill="${this.colour(tone)}"${rotated}>${escaped(words)}</text>`);
+    const place = `x="${number(x)}" y="${number(y)}" text-anchor="${ANCHORS[align]}" dominant-baseline="middle"`;
+    const font = `font-family="sans-serif" font-size="${size}" fill="${this.colour(tone)}"`;
+    this.parts.push(`<text ${place} ${font}${rotated}>${escaped(words)}</text>`);
   }
 
   /** @param {number} x @param {number} y @param {number} width @param {number} height @param {() => void} inside */

@@ -219,7 +219,10 @@ export class Picture {
         look(this.#pairs(layer, this.frame), (k) => `${layer.label || this.view.y_label}: ${xs[k].toPrecision(6)}, ${ys[k].toPrecision(6)}`);
       } else if (angle && radius) {
         const angles = row(angle, this.frame, true), radii = row(radius, this.frame, true), top = layer.arrays.top.values;
-        look(this.#neuronPlaces(layer, this.frame), (k) => `neuron ${k + 1}: ${(angles[k] * 180 / Math.PI).toFixed(2)}°, norm ${normOf(radii[k], top).toPrecision(4)} (click: all digits)`, true);
+        look(this.#neuronPlaces(layer, this.frame), (k) => {
+          const degrees = (angles[k] * 180 / Math.PI).toFixed(2), norm = normOf(radii[k], top).toPrecision(4);
+          return `neuron ${k + 1}: ${degrees}°, norm ${norm} (click: all digits)`;
+        }, true);
       }
     }
     return best.words ? best : null;

@@ -237,8 +237,8 @@ def _code(state: State) -> str:
 FREE = Scene(
     "free",
     "Your own data",
-    "Open a CSV file or place points, choose a network, a loss, a start and an engine, and read the story of "
-    "the run.",
+    "Open a table with two columns or place points, choose a network, a loss, a start and an engine, and "
+    "read the story of the run.",
     (
         Control("network", "network", "ReLU neurons with a bias, leaky ones (slope 0.1), knots, smooth steps",
                 "relu", choices=("relu", "leaky relu", "knots", "steps")),
