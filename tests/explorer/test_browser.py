@@ -44,6 +44,7 @@ FLAGS = (
     *("--disable-background-networking", "--disable-component-update"),
 )
 WAIT = 120_000
+expect.set_options(timeout=WAIT)
 TOKEN = "a token that is kept for these tests"
 
 
@@ -69,7 +70,7 @@ class Server:
 
     def stop(self) -> int:
         self.process.send_signal(signal.SIGINT)
-        code = self.process.wait(timeout=60)
+        code = self.process.wait(timeout=120)
         assert self.process.stdout is not None
         assert self.process.stdout.read() == "", "one line with the address, and nothing else"
         self.process.stdout.close()
@@ -234,6 +235,7 @@ def test_a_dragged_point_gives_what_python_gives(page: Page) -> None:
     across = 62 + (box["width"] - 76) * (x[-1] - x[0] + room) / (x[-1] - x[0] + 2 * room)
     down = 10 + (box["height"] - 52) * (1 - (y[-1] - low) / (high - low))
     page.mouse.move(box["x"] + across, box["y"] + down)
+    expect(page.locator("#hover")).to_contain_text("loss:")
     shown = (page.locator("#hover").text_content() or "").split(",")[-1]
     assert float(shown) == float(f"{run.losses[-1]:.6g}")
 
@@ -661,7 +663,7 @@ def _children(parent: int) -> list[int]:
 
 
 def _gone(process: int) -> bool:
-    for _ in range(200):
+    for _ in range(600):
         if process == 0 or not Path(f"/proc/{process}").exists():
             return True
         time.sleep(0.1)

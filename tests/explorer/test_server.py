@@ -243,7 +243,7 @@ def test_processes_end_with_a_server_that_was_killed(tmp_path: Any) -> None:
     )
     file = tmp_path / "server.py"
     file.write_text(script)
-    made = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, timeout=60)
+    made = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, timeout=240)
     process = Path(f"/proc/{int(made.stdout)}")
     if not Path("/proc/self").exists():
         pytest.skip("needs /proc")

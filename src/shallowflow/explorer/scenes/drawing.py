@@ -20,7 +20,7 @@ FRAMES = 120
 LISTED_EVENTS = 400
 DECADES = 8.0
 """Of norms shown: the inner circle is 10⁻⁸ of the largest, or smaller."""
-LIGHT = 1_500
+LIGHT = 300
 """Points × neurons up to which a flow needs no preview."""
 COARSE = 200
 """Neurons of a preview, at most."""

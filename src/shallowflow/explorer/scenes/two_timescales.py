@@ -21,7 +21,7 @@ from shallowflow.models import StepNetwork, initialize
 FLOW, SGD = "flow", "SGD"
 TAU = "slow time τ = εt"
 STEP = 1e-2
-MOST_STEPS = 20_000_000
+MOST_STEPS = 200_000_000
 
 
 def run(state: State, watch: Watch) -> Show:
