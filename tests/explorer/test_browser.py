@@ -186,10 +186,12 @@ def place(page: Page, x: float, y: float) -> tuple[float, float]:
 
 
 def dragged(page: Page, start: tuple[float, float], by: tuple[float, float]) -> None:
+    before = page.url
     page.mouse.move(*start)
     page.mouse.down()
     page.mouse.move(start[0] + by[0], start[1] + by[1], steps=4)
     page.mouse.up()
+    page.wait_for_url(lambda url: url != before)
     expect(page.locator("#status")).to_have_text("ready", timeout=WAIT)
 
 
@@ -498,6 +500,7 @@ def test_fingers_drag_and_delete(page: Page) -> None:
     send("touchMove", (x - 15, y + 25))
     send("touchMove", (x - 30, y + 40))
     send("touchEnd")
+    page.wait_for_url(re.compile("#"))
     expect(page.locator("#status")).to_have_text("ready", timeout=WAIT)
     moved = settings(page)["points"]
     assert moved[2][0] < points[2][0]
