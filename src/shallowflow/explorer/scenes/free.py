@@ -71,7 +71,7 @@ MOST_LINES = 60
 
 
 def run(state: State, watch: Watch) -> Show:
-    """Train on the points, and tell how it went."""
+    """Train on the points, and say how it went."""
     data, start, until = _data(state), _start(state, state["width"]), float(state["until"])
     step, method = until / STEPS, state["method"]
     unit = step if method == "Adam" else 1.0
@@ -89,7 +89,7 @@ def run(state: State, watch: Watch) -> Show:
     else:
         trajectory = adam(start, data, step=step, steps=STEPS, **options)
     drawn = _drawn(trajectory, unit)
-    return replace(drawn, code=_code(state), sentences=(*drawn.sentences, *_told(trajectory)))
+    return replace(drawn, code=_code(state), sentences=(*drawn.sentences, *_story(trajectory)))
 
 
 def preview(state: State) -> Show | None:
@@ -106,7 +106,7 @@ def preview(state: State) -> Show | None:
 def shown(trajectory: Trajectory) -> Show:
     """Return any trajectory as a show, with its story."""
     drawn = _drawn(trajectory, 1.0)
-    return replace(drawn, sentences=(*drawn.sentences, *_told(trajectory)))
+    return replace(drawn, sentences=(*drawn.sentences, *_story(trajectory)))
 
 
 def _drawn(trajectory: Trajectory, unit: float) -> Show:
@@ -170,8 +170,8 @@ def _neurons(made: list[Network], times: Floats) -> tuple[View, ...]:
     return (View("sizes", title, tuple(layers), "time t", "log₁₀ |a_j| ‖w_j‖", timed=True),)
 
 
-def _told(trajectory: Trajectory) -> tuple[str, ...]:
-    """Return the story of the run, where one can be told."""
+def _story(trajectory: Trajectory) -> tuple[str, ...]:
+    """Return the story of the run, where it has one."""
     try:
         tale = story(trajectory)
     except ShallowflowError as error:
