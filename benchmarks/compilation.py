@@ -1,7 +1,8 @@
 """How long does the first use of an engine compile, and what is left of it in the next process?
 
-The engines with the most code, each on a small problem, in a new process with an empty cache, and again in
-another process with what the first one left. Processor seconds of the call, imports of Numba included.
+Every verb, by the engines with the most code, each on a small problem, in a new process with an empty cache, and again in
+another process with what the first one left. Processor seconds of the call, imports of Numba included. With
+words as arguments: the rows that contain one of them.
 """
 
 from __future__ import annotations
@@ -27,6 +28,13 @@ ORTHONORMAL = """
 data = sf.data.GENERATORS["orthonormal"](16, labels="positive", seed=0)
 net = sf.initialize.log_scaled(4, 16, log_scale=-700.0, seed=1)
 """
+TINY = """
+data = sf.data.GENERATORS["three_points"]()
+net = sf.initialize.balanced(width=50, dimension=2, init_scale=1e-8)
+"""
+SAMPLES = """
+data = sf.Dataset([[0.1], [0.4], [0.8]], [0.0, 1.0, 0.5])
+"""
 DESCENT = 'sf.gradient_descent(net, data, step=1e-3, steps=100, engine="{}")'
 FLOW = 'sf.gradient_flow(net, data, until=1.0, engine="{}")'
 IN_THE_PLANE = ("cones", "patterns", "fused", "lanes")
@@ -37,6 +45,15 @@ USES = {
     "flow, cones": (PLANE, FLOW.format("cones")),
     "flow, stages": (CURVE, FLOW.format("stages")),
     "flow, scaled": (ORTHONORMAL, "sf.gradient_flow(net, data, until=1e4)"),
+    "flow, walls": (PLANE, FLOW.format("walls")),
+    "flow by the clock": (TINY, "sf.gradient_flow(net, data, until=60.0, leap=1e-3, engine='cones')"),
+    "population flow": (TARGET, "sf.population_flow(net, data, until=0.1, epsilon=0.1)"),
+    "limit": (TARGET, "sf.two_timescale_limit(net, data, until=0.1)"),
+    "jump process": (ORTHONORMAL, "sf.saddle_to_saddle(net, data)"),
+    "descent, windows": (TARGET + SAMPLES, DESCENT.format("windows")),
+    "mini-batches": (PLANE, 'sf.stochastic_descent(net, data, step=1e-3, steps=100, batch=2, engine="lanes")'),
+    "Adam": (CURVE, "sf.adam(net, data, steps=100)"),
+    "least squares": (CURVE, "sf.least_squares_outer(net, data)"),
     "SGD of steps": (TARGET, "sf.stochastic_descent(net, data, step=1e-5, epsilon=1e-2, steps=1000, seed=1)"),
     "ANLSRegressor": (CURVE, "sf.estimators.ANLSRegressor(n_knots=5).fit(data.inputs, data.targets)"),
 }
@@ -57,9 +74,11 @@ def main() -> None:
     """Print a line per engine."""
     print("first use, then the next process; processor seconds")
     for name, (setting, call) in USES.items():
+        if sys.argv[1:] and not any(word in name for word in sys.argv[1:]):
+            continue
         with tempfile.TemporaryDirectory() as cache:
             first = seconds(setting, call, cache)
-            print(f"  {name:<18} {first:5.1f} {seconds(setting, call, cache):5.1f}", flush=True)
+            print(f"  {name:<18} {first:5.1f} {seconds(setting, call, cache):6.2f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -56,15 +56,15 @@ def descents() -> dict[str, Run]:
     line = sf.Dataset(np.linspace(0, 1, 100)[:, None], np.sin(6 * np.linspace(0, 1, 100)))
     scaled = sf.initialize.log_scaled(30, 40, log_scale=-20.0, seed=0)
     problems: dict[str, tuple[Any, sf.Dataset, int]] = {
-        "dense": (small, space, 3_000),
+        "dense": (small, space, 8_000),
         "lanes": (small, space, 30_000),
         "fused": (small, space, 50_000),
         "patterns": (small, space, 5_000),
         "cones": (wide, plane, 100_000),
-        "decoupled": (sf.initialize.asymmetric(30, 40, seed=0), orthonormal, 300_000),
-        "scaled": (scaled, orthonormal, 100_000),
-        "blocks": (knots, curve, 2_000_000),
-        "windows": (steps, line, 200_000),
+        "decoupled": (sf.initialize.asymmetric(30, 40, seed=0), orthonormal, 700_000),
+        "scaled": (scaled, orthonormal, 500_000),
+        "blocks": (knots, curve, 5_000_000),
+        "windows": (steps, line, 300_000),
     }
 
     def of(engine: str) -> Run:
@@ -87,7 +87,7 @@ def others() -> dict[str, Run]:
         "stochastic, plateaus": lambda r: sf.stochastic_descent(
             net, target, step=1e-3, steps=20_000_000, engine="plateaus", record=r
         ),
-        "adam, sweep": lambda r: sf.adam(knots, curve, steps=20_000, record=r),
+        "adam, sweep": lambda r: sf.adam(knots, curve, steps=120_000, record=r),
         "flow, stages": lambda r: sf.gradient_flow(knots, curve, until=200.0, record=r),
         "flow, cones": lambda r: sf.gradient_flow(wide, plane, until=30.0, engine="cones", record=r),
     }
@@ -95,7 +95,7 @@ def others() -> dict[str, Run]:
 
 def main() -> None:
     wide()
-    ends = {"stochastic": 2e4, "adam": 2e4, "flow, stages": 200.0, "flow, cones": 30.0}
+    ends = {"stochastic": 2e4, "adam": 1.2e5, "flow, stages": 200.0, "flow, cones": 30.0}
     for name, run in {**descents(), **others()}.items():
         last = next((end for key, end in ends.items() if name.startswith(key)), None)
         run(None)

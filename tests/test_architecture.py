@@ -151,6 +151,36 @@ def test_compiled_code_copies_arrays_in_loops() -> None:
     assert found == []
 
 
+def test_python_calls_no_kernel_that_is_compiled_anew_in_every_process() -> None:
+    """Functions without `cache=True` are parts of compiled ones: from Python they would compile each time."""
+    modules = sorted((PACKAGE / "kernels").rglob("*.py"))
+    parts = {
+        (module, each.name)
+        for module in modules
+        for each in compiled(module)
+        if not any("cache=True" in ast.unparse(one) for one in each.decorator_list)
+    }
+    assert len(parts) > 20
+    found = []
+    for module in modules:
+        tree = ast.parse(module.read_text("utf-8"))
+        places = dict.fromkeys((each.name for each in compiled(module)), module)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("shallowflow.kernels."):
+                place = PACKAGE.parent.joinpath(*str(node.module).split(".")).with_suffix(".py")
+                places |= {alias.asname or alias.name: place for alias in node.names}
+        inside = {
+            line for each in compiled(module) for line in range(each.lineno, (each.end_lineno or 0) + 1)
+        }
+        found += [
+            f"{module.relative_to(PACKAGE)}:{node.lineno}: {node.func.id}"
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.lineno not in inside
+            if (places.get(node.func.id), node.func.id) in parts
+        ]
+    assert found == []
+
+
 def imported(module: Path) -> set[str]:
     """Return the top-level packages that a module imports, anywhere in it but for type checkers alone."""
     tree = ast.parse(module.read_text(encoding="utf-8"))

@@ -85,6 +85,15 @@ class SmoothFlow(Generic[N]):
             stop = Stop("small gradient", {"norm": norm, "time": end}) if norm <= self._stop else None
         return Piece(np.array([start, end]), rows=kept, stop=stop)
 
+    def read(self, times: Floats, networks: bool) -> tuple[Floats, list[Floats]]:
+        """Return losses (k,), and θ of each where wanted, at times inside the last step."""
+        assert self._solver is not None
+        dense, expand = self._solver.dense_output(), self._field.expand
+        values = [self._y if time == self._time else dense(time) for time in times.tolist()]
+        thetas = values if expand is None else [expand(y) for y in values]
+        losses = [self._field.measure(unflatten(self._field.template, theta)) for theta in thetas]
+        return np.array(losses), thetas if networks else []
+
     def loss(self) -> float:
         """Return the present loss."""
         return self._field.measure(self.network())

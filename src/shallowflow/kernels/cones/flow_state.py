@@ -330,7 +330,7 @@ def _sweep(g: int, length: float, work: Work, rule: Rule, rays: Floats) -> float
     return float(_turn(wall, length, forces, rays, rule.integral, work.field.turns[g], phi))
 
 
-@njit(**ONCE)
+@njit(cache=True, **LEAN)
 def sweep_group(g: int, length: float, work: Work, rule: Rule, rays: Floats) -> None:
     """Make Φ of an empty group that of the present forces, to rounding."""
     for _ in range(MOST_SWEEPS):
