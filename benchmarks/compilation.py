@@ -1,8 +1,8 @@
 """How long does the first use of an engine compile, and what is left of it in the next process?
 
-Every verb, by the engines with the most code, each on a small problem, in a new process with an empty cache, and again in
-another process with what the first one left. Processor seconds of the call, imports of Numba included. With
-words as arguments: the rows that contain one of them.
+Every verb, by the engines with the most code, each on a small problem, in a new process with an empty cache,
+and again in another process with what the first one left. Processor seconds of the call, imports of Numba
+included. With words as arguments: the rows that contain one of them.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ USES = {
     "limit": (TARGET, "sf.two_timescale_limit(net, data, until=0.1)"),
     "jump process": (ORTHONORMAL, "sf.saddle_to_saddle(net, data)"),
     "descent, windows": (TARGET + SAMPLES, DESCENT.format("windows")),
-    "mini-batches": (PLANE, 'sf.stochastic_descent(net, data, step=1e-3, steps=100, batch=2, engine="lanes")'),
+    "mini-batches": (PLANE, "sf.stochastic_descent(net, data, step=1e-3, steps=99, batch=2, engine='lanes')"),
     "Adam": (CURVE, "sf.adam(net, data, steps=100)"),
     "least squares": (CURVE, "sf.least_squares_outer(net, data)"),
     "SGD of steps": (TARGET, "sf.stochastic_descent(net, data, step=1e-5, epsilon=1e-2, steps=1000, seed=1)"),
