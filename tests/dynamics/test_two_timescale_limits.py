@@ -12,6 +12,7 @@ from shallowflow.arrays import Floats
 from shallowflow.dynamics.clock.protocol import flatten, unflatten
 from shallowflow.landscape import population_loss
 from shallowflow.landscape.two_timescale.population import best_target_outer, target_gradient
+from tests.dynamics.engines.test_dense_flow import problem
 
 CURVE = sf.data.GENERATORS["curve"]("sin_pi", 20)
 UNIT = sf.Dataset(np.linspace(0, 1, 15)[:, None], np.sin(5 * np.linspace(0, 1, 15)))
@@ -47,6 +48,30 @@ def test_flows_on_data_tend_to_the_limit_like_epsilon(name: str) -> None:
         errors.append(np.abs(flatten(flow.final) - flatten(limit.final)).max())
     order = np.log10(errors[-2] / errors[-1])
     assert 0.85 < order < 1.15
+
+
+ORDERS: dict[str, tuple[Any, sf.Dataset, float]] = {
+    "knots, no event": (sf.KnotNetwork([-1.2, -0.55, 0.33], [0.0] * 3), CURVE, 0.5),
+    "knots, one crosses": (sf.KnotNetwork([-1.2, -0.55, 0.33, 0.71], [0.0] * 4), CURVE, 2.0),
+    "ReLU, no event": (RELU, sf.data.GENERATORS["sphere"](12, 3, seed=0), 0.05),
+    "ReLU, four crossings, one slides": (*problem(5)[:2], 3.0),
+    "ReLU, slides, is released, crosses": (*problem(96)[:2], 3.0),
+}
+
+
+@pytest.mark.parametrize("name", ORDERS)
+def test_flows_on_data_converge_to_the_limit_at_three_ratios(name: str) -> None:
+    """The table of docs/concepts/dynamics.md: inner layers at the end, events included."""
+    network, data, until = ORDERS[name]
+    limit = sf.two_timescale_limit(network, data, until=until, tolerance=1e-10)
+    inner = "knots" if isinstance(network, sf.KnotNetwork) else "inner"
+    errors = []
+    for epsilon in (1e-2, 1e-3, 1e-4):
+        record = sf.Record.at([until / epsilon])
+        flow = sf.gradient_flow(limit(0.0), data, until=until / epsilon, epsilon=epsilon, record=record)
+        errors.append(np.abs(flow.final.parameters[inner] - limit.final.parameters[inner]).max())
+    assert errors[0] > 2 * errors[1] > 4 * errors[2]
+    assert 0.85 < np.log10(errors[1] / errors[2]) < 1.15
 
 
 @pytest.mark.parametrize("name", ON_DATA)

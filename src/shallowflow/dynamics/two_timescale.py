@@ -15,6 +15,7 @@ import numpy as np
 from shallowflow.arrays import Floats, non_negative, positive, shown
 from shallowflow.data.dataset import Dataset
 from shallowflow.data.targets import Additive, PiecewiseConstant
+from shallowflow.dynamics.alternating import dense_outer
 from shallowflow.dynamics.clock.loop import Progress, run
 from shallowflow.dynamics.clock.problem import Record, Task, check_problem, checked_record
 from shallowflow.dynamics.clock.protocol import flatten, unflatten
@@ -121,7 +122,7 @@ def _check_target(network: Network, target: Target) -> None:
 
 def _on_data(task: Task, stiff: bool) -> Callable[[], Any]:
     """Return what makes the limit on a data set."""
-    from shallowflow.dynamics.engines.limit_flow import LimitFlow, best_on_data
+    from shallowflow.dynamics.engines.dense_flow import LimitFlow
 
     network, dataset = task.network, task.dataset
     if isinstance(network, ReLUNetwork | KnotNetwork):
@@ -130,7 +131,9 @@ def _on_data(task: Task, stiff: bool) -> Callable[[], Any]:
     def gradient(now: Network) -> Any:
         return now.pullback(dataset.inputs, task.loss.slopes(now.predict(dataset.inputs), dataset.targets))
 
-    best = best_on_data(task)
+    def best(now: Network) -> Network:
+        return now.moved(dense_outer(now, dataset.inputs, dataset.targets))
+
     return _smooth(best(network), gradient, best, task.measure, (task.tolerance, task.stop, stiff))
 
 
@@ -138,7 +141,7 @@ def _on_target(
     network: Network, target: Target, until: float, tolerance: float, stop: float, stiff: bool
 ) -> Callable[[], Any]:
     """Return what makes the limit against a target."""
-    from shallowflow.dynamics.engines.limit_flow import ProductFlow
+    from shallowflow.dynamics.engines.smooth_flow import ProductFlow
 
     if isinstance(network, AdditiveStepNetwork) and isinstance(target, Additive):
 

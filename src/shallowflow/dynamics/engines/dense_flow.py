@@ -1,185 +1,43 @@
-"""Plain gradient flow of kinks: DOP853 between located events, for a `KnotNetwork` and every loss. With the
-outer layer at its optimum it is the two-timescale limit of a `ReLUNetwork`, too (`limit_flow`).
+"""Plain gradient flow of kinks: a Runge–Kutta method between located events, for a `KnotNetwork` and every
+loss; and the two-timescale limit of a `KnotNetwork` or a `ReLUNetwork` on data.
 
-Between events the gates are frozen and the flow is smooth; every accepted step is searched for gate changes
-at the nodes of its interpolant, the first change is located by Brent's method, and the integration starts
-afresh there. O(m·n·d) per evaluation: the reference of faster flows.
+Between events the signs of `gates` are frozen and the flow is smooth; every accepted step is searched for
+changes at the nodes of its interpolant, the first change is located by Brent's method, and the integration
+starts afresh there. O(m·n·d) per evaluation: the reference of faster flows. After `CALM` steps without an
+event LSODA takes over, whose steps do not shrink where the flow is stiff.
 
-A gate (j, k) is +1 (point k active for neuron j), −1 (inactive), or 0: the neuron slides along the point.
-Between changes the flow is smooth. With c_k = ∂L/∂h_k, n_k = ∂z_k/∂(inner) (the input for a `ReLUNetwork`, −1
-for a `KnotNetwork`) and γ the leaky slope,
-
-    D_j = Σ_k η_jk c_k n_k,   η = 1 | γ | minimal-norm choice for gates + | − | 0,
-    dz_jk/dt = −outer_j ⟨D_j, n_k⟩ (times positive factors).
-
-At z_jk = 0 the one-sided velocities decide (Filippov): same sign, the neuron crosses; both pointing to the
-hyperplane, it slides until the minimal-norm gate leaves [γ, 1]. They differ by a multiple of outer_j c_k, so
-only outer_j c_k > 0 can hold a neuron, and what it follows is then the minimal-norm element over all the
-hyperplanes on which it lies. Where outer_j c_k < 0 a neuron that arrives crosses; a sliding neuron comes
-there when its outer weight changes sign, and then its future is two-valued.
+In the limit the inner layer flows, u' = −∂L/∂u (a*(u), u) with a*(u) of least squares and minimum norm
+(envelope theorem, [two_timescale] Remark 1). ⟨w_j, ∂L/∂w_j⟩ = a_j ∂L/∂a_j = 0 there: neurons keep their
+norms, and one at zero stays. Where the rank of the features changes a*(u) may jump, and the flow with it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.integrate import DOP853
+from scipy.integrate import DOP853, LSODA
 from scipy.optimize import brentq
 
-from shallowflow.arrays import Bools, Floats
+from shallowflow.arrays import Floats, Ints
+from shallowflow.dynamics.alternating import distinct_points, minimum_norm_outer
 from shallowflow.dynamics.clock.paths import Polynomials, lobatto_nodes
 from shallowflow.dynamics.clock.problem import Task
-from shallowflow.dynamics.clock.protocol import Event, Path, Piece, Rows, Statistics, Stop, flatten, unflatten
+from shallowflow.dynamics.clock.protocol import Path, Piece, Rows, Statistics, Stop, flatten, unflatten
+from shallowflow.dynamics.engines.gates import Gates, Trained, nothing
 from shallowflow.dynamics.engines.smooth_flow import layer_rates
-from shallowflow.landscape.geometry.subgradient import gates_of, unbounded_gate
-from shallowflow.models.loss import Loss
-from shallowflow.models.networks import KnotNetwork, ReLUNetwork
+from shallowflow.dynamics.engines.wall_flow import WallLog
+from shallowflow.models.networks import OUTER_LAYER, KnotNetwork, ReLUNetwork
 
-Trained = ReLUNetwork | KnotNetwork
-Signs = NDArray[np.int8]
 NODES = 8
 STUCK = 200
-ROUNDING = 1e-13
-"""A preactivation is zero when it is below this share of the neuron's size times the input's."""
-ROUNDS = 4
-
-
-class Gates:
-    """The gate signs of a network on fixed inputs, (m, n), and the rules by which they change."""
-
-    def __init__(
-        self, network: Trained, inputs: Floats, targets: Floats, loss: Loss, tolerance: float
-    ) -> None:
-        self.tolerance = tolerance
-        self.inputs, self.targets, self.loss = inputs, targets, loss
-        self.normals = inputs if isinstance(network, ReLUNetwork) else -np.ones((len(inputs), 1))
-        self.slope = network.slope
-        z = network.preactivations(inputs)
-        self.signs = np.where(z > self._rounding(network), 1, -1).astype(np.int8)
-
-    def _rounding(self, network: Trained) -> Floats:
-        """Return the size below which z_jk is rounding, (m, n)."""
-        if isinstance(network, ReLUNetwork):
-            neurons = np.maximum(np.linalg.norm(network.inner, axis=1), np.abs(network.outer))
-            sizes: Floats = neurons[:, None] * np.linalg.norm(self.inputs, axis=1)
-        else:
-            sizes = np.abs(network.knots)[:, None] + np.abs(self.inputs[:, 0])
-        return ROUNDING * sizes
-
-    def covector(self, network: Trained) -> Floats:
-        """Return ∂L/∂h_k with the prediction continued smoothly by the present gates."""
-        scale = network.scale if isinstance(network, ReLUNetwork) else 1.0
-        active = np.where(self.signs > 0, 1.0, self.slope) * network.preactivations(self.inputs)
-        active[self.signs == 0] = 0.0
-        return self.loss.slopes(scale * (network.outer @ active), self.targets)
-
-    def values(self, covector: Floats) -> Floats:
-        """Return η (m, n): 1, γ, or for a sliding neuron what keeps it on its hyperplanes."""
-        values = np.where(self.signs > 0, 1.0, self.slope)
-        for j in np.unique(np.nonzero(self.signs == 0)[0]):
-            sliding = self.signs[j] == 0
-            known, parts = self._parts(values[j], covector, sliding)
-            if len(parts) == 1:
-                values[j, sliding] = unbounded_gate(known, parts[0], self.slope)
-            else:
-                values[j, sliding] = np.linalg.lstsq(parts.T, -known)[0]
-        return values
-
-    def margins(self, network: Trained) -> Floats:
-        """Return how far every gate is from a change, (m, n): negative where it has already changed."""
-        margins = self.signs * network.preactivations(self.inputs) + self._rounding(network)
-        if (self.signs == 0).any():
-            covector = self.covector(network)
-            slack = self._slack(network, covector, self.values(covector))
-            margins = np.where(self.signs == 0, slack, margins)
-        return margins
-
-    def _slack(self, network: Trained, covector: Floats, values: Floats) -> Floats:
-        """Return how far sliding gates (m, n) are from release, as a speed: negative for those that must go.
-
-        η beyond [γ, 1] by δ means that the neuron is pulled off at the speed δ·|outer_j c_k|·‖n_k‖². It is
-        released when that speed exceeds what the integrator errs; otherwise a neuron that slides into an
-        equilibrium, where all forces vanish, would be released and caught again at every step.
-        """
-        beyond = np.maximum(self.slope - values, values - 1.0)
-        pull = np.abs(np.outer(network.outer, covector)) * np.sum(self.normals**2, axis=1)
-        slack: Floats = 10 * self.tolerance / ROUNDING * self._rounding(network) - beyond * pull
-        return slack
-
-    def settle(self, network: Trained, j: int) -> tuple[Trained, list[tuple[str, int]]]:
-        """Decide every gate of neuron j that is at its limit.
-
-        Return the network with the neuron put exactly onto the hyperplanes that it met, and the changes as
-        (kind, point); none if it only touched them.
-        """
-        covector = self.covector(network)
-        before = self.signs[j].copy()
-        all_values = self.values(covector)
-        staying = (before == 0) & (self._slack(network, covector, all_values)[j] >= 0)
-        z = network.preactivations(self.inputs)[j]
-        at_limit = ~staying & ((before == 0) | (before * z <= 4 * self._rounding(network)[j]))
-        held = at_limit & (network.outer[j] * covector > 0)
-        passing = at_limit & ~held
-        direction = self._velocity(network, covector, j, all_values[j])
-        unique = False
-        for _ in range(ROUNDS):
-            self.signs[j, passing] = np.where(direction[passing] > 0, 1, -1)
-            values = np.where(self.signs[j] > 0, 1.0, self.slope)
-            free = staying | held
-            if free.any():
-                values[free] = gates_of(*self._parts(values, covector, free), self.slope)
-            self.signs[j, held] = np.where(values >= 1, 1, np.where(values <= self.slope, -1, 0))[held]
-            direction = self._velocity(network, covector, j, values)
-            unique = bool(np.all((direction[passing] > 0) == (self.signs[j, passing] > 0)))
-            if unique:
-                break
-        changed = np.flatnonzero(self.signs[j] != before)
-        events = [(self._kind(j, int(k), int(before[k]), unique and not passing[k]), int(k)) for k in changed]
-        return self._put(network, {j: at_limit | staying}), events
-
-    def onto_faces(self, network: Trained) -> Trained:
-        """Return the network with every sliding neuron put exactly onto its hyperplanes."""
-        sliding = np.unique(np.nonzero(self.signs == 0)[0])
-        return self._put(network, {int(j): self.signs[j] == 0 for j in sliding})
-
-    def _put(self, network: Trained, faces: Mapping[int, Bools]) -> Trained:
-        """Return the network with the given neurons moved the shortest way onto the given hyperplanes."""
-        if not faces:
-            return network
-        if isinstance(network, KnotNetwork):
-            knots = network.knots.copy()
-            for j, points in faces.items():
-                knots[j] = self.inputs[np.argmax(points), 0]
-            return network.moved({"knots": knots})
-        inner = network.inner.copy()
-        for j, points in faces.items():
-            normals = self.normals[points]
-            inner[j] -= np.linalg.pinv(normals) @ (normals @ inner[j])
-        return network.moved({"inner": inner})
-
-    def _kind(self, j: int, k: int, before: int, unique: bool) -> str:
-        """Return the kind of the event that changed gate (j, k) from `before`."""
-        now = int(self.signs[j, k])
-        if before == 0:
-            return "release" if unique else "two-valued"
-        if now == 0:
-            return "slide"
-        if now > 0:
-            return "on"
-        return "death" if self.slope == 0 and np.all(self.signs[j] < 0) else "off"
-
-    def _velocity(self, network: Trained, covector: Floats, j: int, values: Floats) -> Floats:
-        """Return dz_jk/dt (n,), up to a positive factor, with the gate values (n,)."""
-        velocity: Floats = -network.outer[j] * (self.normals @ ((values * covector) @ self.normals))
-        return velocity
-
-    def _parts(self, values: Floats, covector: Floats, free: Bools) -> tuple[Floats, Floats]:
-        known = (values * covector * ~free) @ self.normals
-        return known, covector[free, None] * self.normals[free]
+CALM = 60
+RANK = 1e-10
+"""Singular values of the features below this share of the largest count as 0."""
+SAME = 1e-14
+"""Unit vectors that differ by less in every coordinate are one."""
 
 
 class DenseFlow:
@@ -193,17 +51,30 @@ class DenseFlow:
     def __init__(self, task: Task) -> None:
         network = task.network
         assert isinstance(network, Trained)
-        self.gates = Gates(network, task.dataset.inputs, task.dataset.targets, task.loss, task.tolerance)
         self._template, self._measure = network, task.measure
         self._tolerance, self._stop = task.tolerance, task.stop
-        self._time, self._theta = 0.0, flatten(network)
-        self._rates = layer_rates(network, task.speed, task.epsilon)
-        self._evaluations = self._idle = self._segments = self._events = 0
-        self._step = 0.0
+        self._rates = self.rates(task)
+        self._evaluations = self._idle = self._segments = self._events = self._two_valued = 0
+        self.gates = Gates(network, task.dataset, task.loss, task.tolerance)
+        start = self.best(network)
+        self._ahead = self.gates.start(start)
+        self._time, self._theta, self._step = 0.0, flatten(self.best(start)), 0.0
+        self._solver: DOP853 | LSODA | None = None
+        self._calm = 0
+        self._count(self._ahead)
 
     def statistics(self) -> Statistics:
         """Return the numbers of evaluations of the gradient, of steps and of events."""
-        return {"evaluations": self._evaluations, "segments": self._segments, "events": self._events}
+        return {
+            "evaluations": self._evaluations,
+            "two-valued": self._two_valued,
+            "segments": self._segments,
+            "events": self._events,
+        }
+
+    def _count(self, log: WallLog) -> None:
+        self._events += len(log.neurons)
+        self._two_valued += len(np.unique(log.neurons[log.kinds > 0]))
 
     def loss(self) -> float:
         """Return the present loss."""
@@ -211,93 +82,111 @@ class DenseFlow:
 
     def network(self) -> Trained:
         """Return the present network."""
-        return self.at(self._theta)
+        return self.whole(unflatten(self._template, self._theta))
 
-    def at(self, theta: Floats) -> Trained:
-        """Return the network of a state θ."""
-        return unflatten(self._template, theta)
+    def rates(self, task: Task) -> Floats:
+        """Return the speed of every parameter."""
+        return layer_rates(task.network, task.speed, task.epsilon)
 
-    def kept(self, theta: Floats) -> Floats:
-        """Return θ as it is kept in the path."""
-        return theta
+    def best(self, network: Trained) -> Trained:
+        """Return the network that a state stands for: itself."""
+        return network
+
+    def whole(self, network: Trained) -> Trained:
+        """Return the network as it is shown: itself."""
+        return network
+
+    def named(self, log: WallLog) -> WallLog:
+        """Return a log with the neurons of the network that is shown."""
+        return log
+
+    def _at(self, theta: Floats) -> Trained:
+        return self.best(unflatten(self._template, theta))
 
     def path(self, times: Floats, rows: Rows) -> Polynomials[Trained]:
         """Return the polynomials of these steps."""
-        return Polynomials(self._template, times, **rows)
+        return Polynomials(self.network(), times, **rows)
 
     def velocity(self, _: float, theta: Floats) -> Floats:
-        """Return −rates·∇L with the present gates."""
+        """Return −rates·∇L with the present signs."""
         self._evaluations += 1
-        network = self.at(theta)
-        covector = self.gates.covector(network)
-        gradient = network.pullback(self.gates.inputs, covector, self.gates.values(covector))
-        flat: Floats = np.concatenate([gradient[name].ravel() for name in network.PARAMETERS])
+        gradient = self.gates.gradient(self._at(theta))
+        flat: Floats = np.concatenate([gradient[name].ravel() for name in self._template.PARAMETERS])
         return -self._rates * flat
+
+    def _begin(self, until: float) -> DOP853 | LSODA:
+        """Return a solver that starts from the present state."""
+        size = max(float(np.abs(self._theta).max()), 1e-300)
+        tolerances = {"rtol": self._tolerance, "atol": self._tolerance * size}
+        start = self._time, self._theta, until
+        if self._calm > CALM:
+            return LSODA(self.velocity, *start, **tolerances)
+        first = min(self._step, until - self._time) or None
+        return DOP853(self.velocity, *start, **tolerances, first_step=first)
 
     def advance(self, until: float, rows: bool) -> Piece:
         """Advance by one accepted step, or to the first event in it."""
-        solver = DOP853(
-            self.velocity,
-            self._time,
-            self._theta,
-            until,
-            rtol=self._tolerance,
-            atol=self._tolerance * max(float(np.abs(self._theta).max()), 1e-300),
-            first_step=min(self._step, until - self._time) or None,
-        )
+        solver = self._solver
+        if solver is None or solver.t_bound != until:
+            solver = self._begin(until)
         solver.step()
         if solver.status == "failed" or not np.isfinite(solver.y).all():
             return Piece(np.array([self._time]), stop=Stop("no step", {"time": self._time}))
-        self._step = float(solver.h_abs)
-        piece = self._cut(solver.dense_output(), float(solver.t))
+        if isinstance(solver, DOP853):
+            self._step = float(solver.h_abs)
+        end = float(solver.t)
+        piece = self._cut(solver.dense_output(), end, rows)
+        self._calm = self._calm + 1 if self._time == end else 0
+        going = self._time == end and self._calm > CALM and isinstance(solver, LSODA)
+        self._solver = solver if going else None
         if self._idle > STUCK:
             return replace(piece, stop=Stop("gates chatter", {"time": self._time}))
         if self._stop > 0:
-            norm = float(np.linalg.norm(self.velocity(self._time, self._theta) / self._rates))
+            norm = float(
+                np.linalg.norm(
+                    self.velocity(self._time, self._theta) / np.where(self._rates > 0, self._rates, 1.0)
+                )
+            )
             if norm <= self._stop:
                 return replace(piece, stop=Stop("small gradient", {"norm": norm, "time": self._time}))
         return piece
 
-    def _cut(self, dense: Callable[[float], Floats], end: float) -> Piece:
-        """Return the step up to its first gate change, and make that change."""
-        start, changes, neuron = self._time, list[tuple[str, int]](), -1
+    def _cut(self, dense: Callable[[float], Floats], end: float, rows: bool) -> Piece:
+        """Return the step up to its first change, and make that change."""
+        start, log = self._time, self._ahead
         found = self._first_change(dense, start, end)
         if found is not None:
-            end, neuron = found
-        network = self.gates.onto_faces(self.at(np.asarray(dense(end))))
-        before = self.gates.signs[neuron].copy()
-        if found is not None:
-            network, changes = self.gates.settle(network, neuron)
+            end = found[0]
+        network = self.best(self.gates.onto_walls(unflatten(self._template, np.asarray(dense(end)))))
+        for neuron in self.gates.due(network, found[1]) if found is not None else ():
+            network, changes = self.gates.settle(network, neuron, end)
+            self._count(changes)
+            log = log.then(changes)
+        network = self.best(network)
         self._idle = self._idle + 1 if end - start <= 1e-14 * max(end, 1e-300) else 0
-        self._segments, self._events = self._segments + 1, self._events + len(changes)
-        values = np.array([self.kept(dense(t)) for t in start + (end - start) * lobatto_nodes(NODES)])
-        values[0], values[-1] = self._theta, flatten(network)
-        self._time, self._theta = end, values[-1]
-        passed = end > start
+        self._segments, passed, kept = self._segments + 1, end > start, dict[str, Any]()
+        if rows:
+            inside = start + (end - start) * lobatto_nodes(NODES)[1:-1]
+            ends = unflatten(self._template, self._theta), network
+            between = [self._at(np.asarray(dense(t))) for t in inside]
+            values = [flatten(self.whole(now)) for now in (ends[0], *between, ends[1])]
+            kept = {"values": np.array(values)[None] if passed else np.array(values)[None][:0]}
+        self._time, self._theta, self._ahead = end, flatten(network), nothing()
+        log = self.named(log)
         return Piece(
             np.array([start, end]) if passed else np.array([start]),
-            rows={"values": values[None] if passed else values[None][:0], **self._rests(neuron, before)},
-            events=lambda most: [Event(end, kind, neuron, k) for kind, k in changes[:most]],
+            rows=kept | self.gates.names.rests(log),
+            events=lambda most: self.gates.names.name(log, most),
         )
-
-    def _rests(self, neuron: int, before: Signs) -> Rows:
-        """Return the log of the points on which a neuron came to rest, and which it left, just now."""
-        now = self.gates.signs[neuron]
-        onto, off = np.flatnonzero((before != 0) & (now == 0)), np.flatnonzero((before == 0) & (now != 0))
-        points = np.concatenate([onto, -1 - off])
-        return {
-            "rest_times": np.full(len(points), self._time),
-            "rest_neurons": np.full(len(points), neuron),
-            "rest_points": points,
-        }
 
     def _first_change(
         self, dense: Callable[[float], Floats], start: float, end: float
     ) -> tuple[float, int] | None:
-        """Return (time, neuron) of the first gate change in (start, end], or None."""
+        """Return (time, neuron) of the first change in (start, end], or None."""
+        whole = self._at if self.gates.sliding else lambda theta: unflatten(self._template, theta)
 
         def margins(t: float) -> Floats:
-            return self.gates.margins(self.at(np.asarray(dense(t))))
+            return self.gates.margins(whole(np.asarray(dense(t))))
 
         before = start
         for t in (start + (end - start) * lobatto_nodes(NODES))[1:]:
@@ -326,3 +215,69 @@ class DenseFlow:
         while root < after and smallest(root) >= 0:
             root, width = min(root + width, after), 2 * width
         return root
+
+
+class LimitFlow(DenseFlow):
+    """θ = (u, a*(u)): whatever a state says of the outer layer, it is that of least squares.
+
+    ReLU neurons of one direction are one neuron here, as long as it lasts: with norms ν_i the minimum norm
+    gives them outer weights in proportion to ν_i, and they turn alike. So they are followed as one, of norm
+    √(Σν_i²): apart they would be torn apart by rounding, since a*(u) has no limit where they meet.
+    """
+
+    name = "limit"
+
+    def __init__(self, task: Task) -> None:
+        self._targets, network = task.dataset.targets, task.network
+        self._points = distinct_points(task.dataset) if isinstance(network, KnotNetwork) else None
+        self._owners, self._shares = np.arange(network.width), np.ones(network.width)
+        if isinstance(network, ReLUNetwork):
+            self._owners, self._shares, inner = merged(network.inner)
+            network = ReLUNetwork(inner, np.zeros(len(inner)), network.slope, network.scale)
+        super().__init__(replace(task, network=network))
+
+    def rates(self, task: Task) -> Floats:
+        """Return the speed of every parameter: the outer layer has none of its own."""
+        return np.concatenate(
+            [
+                np.full(values.size, 0.0 if name in OUTER_LAYER else task.speed)
+                for name, values in task.network.parameters.items()
+            ]
+        )
+
+    def best(self, network: Trained) -> Trained:
+        """Return the network with the outer layer of least squares."""
+        if self._points is not None:
+            assert isinstance(network, KnotNetwork)
+            return network.moved({"outer": minimum_norm_outer(network.knots, self._points)})
+        outer = np.linalg.lstsq(self.gates.features(network), self._targets, rcond=RANK)[0]
+        return network.moved({"outer": np.asarray(outer, np.float64)})
+
+    def whole(self, network: Trained) -> Trained:
+        """Return the network with all neurons of a direction."""
+        if isinstance(network, KnotNetwork):
+            return network
+        inner = self._shares[:, None] * network.inner[self._owners]
+        return network.moved({"inner": inner, "outer": self._shares * network.outer[self._owners]})
+
+    def named(self, log: WallLog) -> WallLog:
+        """Return a log with all neurons of a direction."""
+        rows, members = np.nonzero(log.neurons[:, None] == self._owners)
+        columns = [column[rows] for column in log.columns]
+        return WallLog([columns[0], members, *columns[2:]])
+
+
+def merged(inner: Floats) -> tuple[Ints, Floats, Floats]:
+    """Return which neuron stands for each (m,), its share in it (m,), and those: one per direction (M, d)."""
+    lengths = np.linalg.norm(inner, axis=1)
+    units = inner / np.where(lengths > 0, lengths, 1.0)[:, None]
+    owners, firsts = np.empty(len(inner), np.int64), list[int]()
+    for j, unit in enumerate(units):
+        same = [k for k, i in enumerate(firsts) if np.abs(units[i] - unit).max(initial=0.0) < SAME]
+        owners[j] = same[0] if same else len(firsts)
+        if not same:
+            firsts.append(j)
+    alone = np.bincount(owners) == 1
+    sizes = np.where(alone, lengths[firsts], np.sqrt(np.bincount(owners, lengths**2)))
+    shares = np.divide(lengths, sizes[owners], out=np.ones(len(inner)), where=sizes[owners] > 0)
+    return owners, shares, np.where(alone[:, None], inner[firsts], sizes[:, None] * units[firsts])

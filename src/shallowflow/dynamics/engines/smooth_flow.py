@@ -1,4 +1,7 @@
-"""Flows without events: an adaptive Runge–Kutta method of order 8, or LSODA where the flow is stiff."""
+"""Flows without events: an adaptive Runge–Kutta method of order 8, or LSODA where the flow is stiff.
+
+`ProductFlow`: an additive network against an additive target is one limit per coordinate.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,20 @@ from scipy.integrate import DOP853, LSODA
 from shallowflow.arrays import Floats
 from shallowflow.dynamics.clock.paths import Polynomials, lobatto_nodes
 from shallowflow.dynamics.clock.problem import Task
-from shallowflow.dynamics.clock.protocol import N, Path, Piece, Rows, Statistics, Stop, flatten, unflatten
+from shallowflow.dynamics.clock.protocol import (
+    Event,
+    N,
+    Path,
+    Piece,
+    Rows,
+    Statistics,
+    Stop,
+    flatten,
+    unflatten,
+)
+from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.errors import InvalidInputError
+from shallowflow.models.networks import AdditiveStepNetwork, StepNetwork
 from shallowflow.models.relu import OUTER_LAYER, BaseNetwork
 
 NODES = 8
@@ -134,3 +149,70 @@ def sample_flow(task: Task) -> SmoothFlow:
     rates = layer_rates(network, task.speed, task.epsilon)
     field = Field(network, flatten(network), rates, gradient, task.measure)
     return SmoothFlow(field, tolerance=task.tolerance, stop=task.stop)
+
+
+class ProductFlow:
+    """The limit of an additive network from those of its coordinates: `follow(until)` returns them."""
+
+    tick = None
+    reads: ClassVar[type[Path[Any]] | None] = Polynomials
+
+    def __init__(
+        self,
+        network: AdditiveStepNetwork,
+        follow: Callable[[], list[Trajectory[StepNetwork]]],
+        measure: Callable[[AdditiveStepNetwork], float],
+    ) -> None:
+        self._template, self._measure, self._parts = network, measure, follow()
+        self.name = str(self._parts[0].statistics["engine"])
+        self._time, self._segments = 0.0, 0
+        self._knots = np.unique(np.concatenate([part.path.times for part in self._parts]))
+        width, numbered = network.width, list[Event]()
+        for k, part in enumerate(self._parts):
+            # A neuron of coordinate k is number j·d + k, in the order of `positions`.
+            numbered += [Event(e.time, e.kind, e.neuron * len(self._parts) + k, e.point) for e in part.events]
+        assert width == self._parts[0].final.width
+        self._events = sorted(numbered, key=lambda event: event.time)
+
+    def _theta(self, time: float) -> Floats:
+        """Return (positions, outer, offset) at a time."""
+        now = [part(min(time, float(part.path.times[-1]))) for part in self._parts]
+        offset = sum(float(part.offset) for part in now)
+        positions = np.column_stack([part.positions for part in now])
+        outer = np.column_stack([part.outer for part in now])
+        return np.concatenate([positions.ravel(), outer.ravel(), [offset]])
+
+    def advance(self, until: float, rows: bool) -> Piece:
+        """Advance to the next end of a step of some coordinate, or to `until`."""
+        start, ahead = self._time, self._knots[self._knots > self._time]
+        end = min(until, float(ahead[0])) if ahead.size else until
+        # Open inside the step: at an event the coordinates are those before it on the left.
+        nodes = start + (end - start) * lobatto_nodes(NODES)
+        nodes[-1] -= 1e-13 * (end - start)
+        values = np.array([self._theta(float(time)) for time in nodes]) if rows else None
+        self._time, self._segments = end, self._segments + 1
+        found = [event for event in self._events if start < event.time <= end]
+        ends = [part.outcome for part in self._parts if not part.outcome.ok]
+        late = not ahead.size and bool(ends)
+        return Piece(
+            np.array([start, end]),
+            rows={} if values is None else {"values": values[None]},
+            events=lambda most: found[:most],
+            stop=Stop("no step", {"time": start}) if late else None,
+        )
+
+    def loss(self) -> float:
+        """Return ½∫(f − f*)² of the present network."""
+        return self._measure(self.network())
+
+    def network(self) -> AdditiveStepNetwork:
+        """Return the present network."""
+        return unflatten(self._template, self._theta(self._time))
+
+    def path(self, times: Floats, rows: Rows) -> Polynomials[AdditiveStepNetwork]:
+        """Return the polynomials of these steps."""
+        return Polynomials(self._template, times, rows["values"])
+
+    def statistics(self) -> Statistics:
+        """Return the numbers of coordinates, steps and events."""
+        return {"coordinates": len(self._parts), "segments": self._segments, "events": len(self._events)}

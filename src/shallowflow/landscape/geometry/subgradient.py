@@ -12,14 +12,19 @@ neuron slides.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
-from shallowflow.arrays import Floats, numbers, public, unit_interval
+from shallowflow.arrays import Bools, Floats, numbers, public, unit_interval
 from shallowflow.errors import InvalidInputError
 
 SAME = 1e-9
 """Parts are taken for linearly dependent below this share of the largest one."""
 STEADY = 1e-6
 """Above this share triangular solves replace the singular value decomposition."""
+FULLY = 1.0 - 1e-12
+"""A multiplier beyond this is that of a neuron that leaves."""
+DEPENDENT = 1e-7
+"""Unit normals with a smaller part outside the span of others depend on them."""
 EXCHANGES = 20
 """Exchanges of gates between the bounds and the inside before a slower, safe method takes over."""
 
@@ -97,3 +102,83 @@ def unbounded_gate(known: Floats, part: Floats, slope: float = 0.0) -> Floats:
     """Return η = −⟨known, part⟩/‖part‖², the gate at which the neuron would slide (slope if part = 0)."""
     square = part @ part
     return np.asarray(-(known @ part) / square if square > 0 else slope)
+
+
+def _uniform(number: int) -> float:
+    """Return the number in (0, 1) that the compiled flow draws for a neuron."""
+    from shallowflow.kernels.walls.settle import uniform
+
+    with np.errstate(over="ignore"):
+        return float(uniform.py_func(number))
+
+
+class Meeting:
+    """One neuron at the walls `here` (W,): which of them hold it, and what it may do."""
+
+    def __init__(self, normals: Floats, mean: Floats, jump: Floats, outer: float, here: Bools) -> None:
+        self._normals, self._mean, self._jump, self._outer = normals, mean, jump, outer
+        self._here, self._held = here, here & (outer * jump > 0)
+        self._passing = here & ~self._held
+        # A velocity that counts as none.
+        self._rest = 1e-12 * abs(outer) * float(np.sum(np.abs(mean) + np.abs(jump)))
+
+    def first_signs(self, neuron: int, before: NDArray[np.int8], values: Floats) -> Floats:
+        """Return σ (W,) to begin with: who arrives crosses; who is on a repelling wall has its side drawn.
+
+        The share of each side is the part of time that descent by small steps would spend there.
+        """
+        found = np.where(before == 0, values, before)
+        drawn = self._passing & (before == 0)
+        arriving = self._passing & ~drawn
+        found[arriving] = np.where(self._velocity(found) > 0, 1.0, -1.0)[arriving]
+        if drawn.any():
+            parts = (self._jump[:, None] * self._normals)[self._here]
+            known = (self._mean + np.where(self._here, 0.0, found) * self._jump) @ self._normals
+            balance = np.zeros(len(found))
+            balance[self._here] = np.linalg.lstsq(parts.T, -known)[0]
+            for k, wall in enumerate(np.flatnonzero(drawn).tolist()):
+                found[wall] = 1.0 if _uniform(neuron + 7919 * k) < 0.5 * (1.0 + balance[wall]) else -1.0
+        return found
+
+    def _velocity(self, values: Floats) -> Floats:
+        """Return dz/dt (W,), up to a positive factor."""
+        velocity: Floats = -self._outer * (
+            self._normals @ ((self._mean + values * self._jump) @ self._normals)
+        )
+        return velocity
+
+    def _agreed(self, trial: Floats) -> Floats:
+        """Turn signs of repelling walls, one at a time, until no velocity is against its sign."""
+        trial = trial.copy()
+        for _ in range(2 * int(self._passing.sum()) + 4):
+            if self._held.any():
+                trial[self._held] = 0.0
+                known = (self._mean + trial * self._jump) @ self._normals
+                parts = (self._jump[:, None] * self._normals)[self._held]
+                trial[self._held] = gates_of(known, parts, -1.0)
+            against = self._passing & (trial * self._velocity(trial) < -self._rest)
+            if not against.any():
+                break
+            trial[np.argmax(against)] *= -1.0
+        return trial
+
+    def settled(self, first: Floats, before: NDArray[np.int8]) -> tuple[NDArray[np.int8], Bools]:
+        """Return the signs (W,), and where they were one of two possible ones, (W,)."""
+        values = self._agreed(first)
+        two_valued = np.zeros(len(before), np.bool_)
+        for wall in np.flatnonzero(self._passing & (before == 0)).tolist():
+            other = values.copy()
+            other[wall] *= -1.0
+            two_valued[wall] = self._agreed(other)[wall] == other[wall]
+        signs = np.where(self._here, 0, before).astype(np.int8)
+        inside = np.abs(values) < FULLY
+        signs[self._here] = np.where(inside, 0, np.sign(values))[self._here]
+        # A wall whose normal lies in the span of those along which the neuron slides is not left.
+        slides = self._held & inside
+        if slides.any() and (self._here & ~slides).any():
+            _, sizes, basis = np.linalg.svd(self._normals[slides], full_matrices=False)
+            basis = basis[sizes > DEPENDENT * sizes[0]]
+            rest = self._normals - (self._normals @ basis.T) @ basis
+            bound = np.linalg.norm(rest, axis=1) < DEPENDENT
+            signs[self._here & bound & (np.abs(self._velocity(values)) <= self._rest)] = 0
+        return signs, two_valued
