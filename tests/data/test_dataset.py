@@ -168,3 +168,29 @@ def test_missing_files_and_directories_are_named(tmp_path: Path) -> None:
         Dataset.from_csv(tmp_path / "none.csv")
     with pytest.raises(FileFormatError, match=r": cannot be read: Is a directory$"):
         Dataset.from_csv(tmp_path)
+
+
+def test_a_device_is_no_table() -> None:
+    with pytest.raises(FileFormatError, match="/dev/zero: must be a file, got a device"):
+        Dataset.from_csv("/dev/zero")
+
+
+def test_a_line_without_end_is_refused_before_it_fills_the_memory(tmp_path: Path) -> None:
+    path = tmp_path / "endless.csv"
+    path.write_text("1," * (1 << 20))
+    with pytest.raises(FileFormatError, match="has a line of more than 1048576 characters"):
+        Dataset.from_csv(path)
+
+
+def test_many_lines_are_read_in_little_memory(tmp_path: Path) -> None:
+    """3·10⁵ lines of two numbers are 4.8 MB; as texts they would be 60 MB."""
+    import tracemalloc
+
+    path = tmp_path / "long.csv"
+    path.write_text("x,y\n" + "0.123456789,0.987654321\n" * 300_000)
+    tracemalloc.start()
+    found = Dataset.from_csv(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found.size == 300_000
+    assert peak < 30e6
