@@ -10,7 +10,13 @@ from pathlib import Path
 
 import pytest
 
-START = "import sys; from shallowflow.__main__ import main; print('go', flush=True); sys.argv = sys.argv[1:]; main()"
+START = """
+import sys
+from shallowflow.__main__ import main
+print("go", flush=True)
+sys.argv = sys.argv[1:]
+main()
+"""
 """Run the program, after saying that its handlers are about to be set."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from shallowflow.data import table
 from shallowflow.data.table import PairOptions, read_pairs, read_table
-from shallowflow.errors import ShallowflowError
+from shallowflow.errors import FileFormatError, ShallowflowError
 from tests.data.table_files import CASES, FIRST, MORE, Case, X, Y, lines, pairs
 
 
@@ -71,3 +73,43 @@ def test_bad_options_are_refused(options: dict[str, Any], words: str) -> None:
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(ShallowflowError, match="No such file"):
         read_table(tmp_path / "none.csv")
+
+
+def test_a_large_plain_file_is_read_alike_by_both_readers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "plain.csv"
+    rows = [f'{i},"{i % 7 - 0.5}",{i / 3!r}' for i in range(500)]
+    path.write_text("# a comment\nid,dose,response\n" + "\n".join(rows) + "\n")
+    options = table.PairOptions(x="dose", y="response", weights="id")
+    slow = table.read_pairs(path, options)
+    monkeypatch.setattr(table, "LARGE", 1)
+    monkeypatch.setattr(table, "HEAD", 400)
+    monkeypatch.setattr(table, "_complete", None)  # the slow reader would call it
+    fast = table.read_pairs(path, options)
+    for one, other in ((fast.x, slow.x), (fast.y, slow.y), (fast.weights, slow.weights)):
+        np.testing.assert_array_equal(one, other)
+    assert (fast.x_name, fast.y_name, fast.dropped, fast.notes) == ("dose", "response", 0, slow.notes)
+
+
+def test_what_the_fast_reader_cannot_read_goes_to_the_slow_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table, "LARGE", 1)
+    path = tmp_path / "holes.csv"
+    path.write_text("x,y\n" + "".join(f"{i},{i}\n" for i in range(50)) + "50,NA\n")
+    assert table.read_pairs(path, table.PairOptions(missing="drop")).dropped == 1
+    with pytest.raises(FileFormatError, match="line 52"):
+        table.read_pairs(path, table.PairOptions())
+
+
+def test_devices_and_what_unpacks_without_end_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(FileFormatError, match="must be a file, got a device"):
+        table.read_pairs("/dev/zero", table.PairOptions())
+    monkeypatch.setattr(table, "LARGEST", 1 << 20)
+    path = tmp_path / "bomb.csv.gz"
+    path.write_bytes(gzip.compress(b"0" * (1 << 22)))
+    with pytest.raises(FileFormatError, match="must be at most 1 MB of text"):
+        table.read_pairs(path, table.PairOptions())

@@ -9,12 +9,19 @@ import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
+import numpy as np
+
+from shallowflow.arrays import Floats
 from shallowflow.errors import FileFormatError
 
 MISSING = frozenset(
     ("", "na", "n/a", "#n/a", "nan", "null", "none", "nil", "-", "--", "?", ".", "missing", "<na>")
 )
 """Cells that hold no value, in lower case."""
+CODES = (-99.0, -999.0, -9999.0, -99999.0, 9999.0, 99999.0)
+"""Numbers that often stand for "missing"."""
+FAR = 3.0
+"""A code is suspect if it lies this many ranges of the other values away from them."""
 GROUPS = {mark: re.compile(rf"[+-]?[1-9]\d{{0,2}}(?:\{mark}\d{{3}})+") for mark in ",."}
 """Whole numbers with a mark between thousands."""
 CLOCK = r"(?:[T ]\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?: ?(?:Z|[+-]\d{2}:?\d{2}))?)?"
@@ -166,3 +173,18 @@ def _day_first(cells: Sequence[str], where: Sequence[str]) -> bool:
         f"{where[0]}: {cells[0]!r} may have the day or the month first: "
         "say --date-format %d/%m/%Y or --date-format %m/%d/%Y"
     )
+
+
+def check_codes(values: Floats, name: str, na: str | None) -> None:
+    """Refuse a number that stands for "missing", as far as one can see; na: what the user said of it."""
+    if na is not None:
+        return
+    for code in CODES:
+        others = values[values != code]
+        if 5 <= len(others) < len(values):
+            spread = float(np.ptp(others))
+            if float(np.abs(others - code).min()) > FAR * max(spread, 1.0):
+                raise FileFormatError(
+                    f"{name}: {code:g} lies far from all other values and often stands for a missing one: "
+                    f"--na {code:g} --missing drop leaves it out, --na none takes it for a number"
+                )

@@ -11,24 +11,33 @@ import gzip
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from io import BytesIO
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from shallowflow.arrays import Floats, one_of, shown
-from shallowflow.data.cells import all_compact, days, has_thousands, is_date, is_missing, is_value, number
+from shallowflow.data.cells import (
+    all_compact,
+    check_codes,
+    days,
+    has_thousands,
+    is_date,
+    is_missing,
+    is_value,
+    number,
+)
 from shallowflow.errors import FileFormatError, InvalidInputError, did_you_mean
-from shallowflow.files import as_path
+from shallowflow.files import as_path, refuse_device
 
 SEPARATORS = {"\t": "tabs", ";": "semicolons", "|": "bars", ",": "commas", " ": "blanks"}
 SAMPLE = 200
 """Lines by which separator and decimal mark are guessed."""
-CODES = (-99.0, -999.0, -9999.0, -99999.0, 9999.0, 99999.0)
-"""Numbers that often stand for "missing"."""
-FAR = 3.0
-"""A code is suspect if it lies this many ranges of the other values away from them."""
+LARGE, HEAD, LARGEST = 8 << 20, 1 << 18, 1 << 30
+"""Bytes from which a plain table is read by NumPy, those by which it is judged, and the most that is read."""
 NO_TEXT = ("\0", "\x01", "\x02", "\x03")
 
 
@@ -42,6 +51,7 @@ class Table:
     lines: list[int]
     decimal: str
     notes: tuple[str, ...]
+    delimiter: str | None = None
 
 
 @dataclass(frozen=True)
@@ -119,11 +129,13 @@ def read_table(
         notes.append("decimal commas")
     if any(has_thousands(cell, decimal) for cell in cells):
         notes.append("marks between thousands")
-    return Table(name, tuple(names), rows, places, decimal, (*notes, *said))
+    return Table(name, tuple(names), rows, places, decimal, (*notes, *said), delimiter)
 
 
 def read_pairs(source: str | Path | BinaryIO, options: PairOptions) -> Pairs:
     """Read the columns x and y (and weights) of a table; dates become days since 1970-01-01."""
+    if (plain := _plain(source, options)) is not None:
+        return plain
     table = read_table(source, options.delimiter, options.decimal)
     chosen = _choice(table, options)
     extra = frozenset(part.strip() for part in (options.na or "").split(",") if part.strip())
@@ -138,32 +150,59 @@ def read_pairs(source: str | Path | BinaryIO, options: PairOptions) -> Pairs:
             continue
         cells = [table.rows[i][index] for i in kept]
         if what == "x" and (options.date_format or is_date(cells[0]) or all_compact(cells)):
-            found, how = days(cells, places, options.date_format)
-            columns[what], dates = np.array(found), True
+            since, how = days(cells, places, options.date_format)
+            columns[what], dates = np.array(since), True
             notes.append(f"{table.names[index]}: dates, {how}; slopes are per day")
         else:
             columns[what] = _numbers(cells, places, table.decimal)
-            _check_codes(columns[what], table.names[index], options)
+            check_codes(columns[what], table.names[index], options.na)
     names = {what: table.names[i] if i >= 0 else "row" for what, i in chosen.items()}
     dropped = len(table.rows) - len(kept)
-    return Pairs(
-        columns["x"],
-        columns["y"],
-        columns.get("weights"),
-        names["x"],
-        names["y"],
-        dates,
-        dropped,
-        tuple(notes),
-    )
+    found = columns["x"], columns["y"], columns.get("weights")
+    return Pairs(*found, names["x"], names["y"], dates, dropped, tuple(notes))
+
+
+def _plain(source: str | Path | BinaryIO, options: PairOptions) -> Pairs | None:
+    """Return the columns of a large file of plain numbers, in little memory; None: it is not one."""
+    if hasattr(source, "read") or not as_path(source).is_file() or as_path(source).stat().st_size < LARGE:
+        return None
+    with as_path(source).open("rb") as file:
+        head = file.read(HEAD)
+    table = read_table(BytesIO(head[: head.rfind(b"\n") + 1]), options.delimiter, options.decimal)
+    chosen = _choice(replace(table, source=str(source)), options)
+    cells = [row[chosen["x"]] for row in table.rows]
+    dates = options.date_format or is_date(cells[0]) or all_compact(cells)
+    if dates or min(chosen.values()) < 0 or table.decimal != "." or "left out" in " ".join(table.notes):
+        return None
+    layout: dict[str, Any] = {
+        "delimiter": None if table.delimiter == " " else table.delimiter,
+        "quotechar": '"',
+    }
+    try:
+        found = np.loadtxt(source, usecols=[*chosen.values()], skiprows=table.lines[0] - 1, ndmin=2, **layout)
+    except ValueError:  # the slow reader names the line
+        return None
+    columns = dict(zip(chosen, np.ascontiguousarray(found.T), strict=True))
+    if not np.isfinite(found).all():
+        return None
+    for what, index in chosen.items():
+        check_codes(columns[what], table.names[index], options.na)
+    names = {what: table.names[index] for what, index in chosen.items()}
+    values = columns["x"], columns["y"], columns.get("weights")
+    return Pairs(*values, names["x"], names["y"], False, 0, table.notes)
 
 
 def _text(source: str | Path | BinaryIO, name: str) -> tuple[str, list[str]]:
     """Return the text of a file, and its encoding if that is unusual."""
     try:
-        content = source.read() if hasattr(source, "read") else as_path(source).read_bytes()
+        if not hasattr(source, "read"):
+            refuse_device(as_path(source))
+        with nullcontext(source) if hasattr(source, "read") else as_path(source).open("rb") as file:
+            content = file.read(LARGEST + 1)
         if content[:2] == b"\x1f\x8b":
-            content = gzip.decompress(content)
+            content = gzip.GzipFile(fileobj=BytesIO(content)).read(LARGEST + 1)
+        if len(content) > LARGEST:
+            raise FileFormatError(f"{name}: must be at most {LARGEST >> 20} MB of text")
     except (OSError, EOFError) as error:
         raise FileFormatError(
             f"{name}: cannot be read: {getattr(error, 'strerror', None) or error}"
@@ -358,18 +397,3 @@ def _numbers(cells: list[str], places: list[str], decimal: str) -> Floats:
             raise FileFormatError(f"{places[i]}: expected a finite number, got {cell[:40]!r}{hint}")
         found[i] = value
     return found
-
-
-def _check_codes(values: Floats, name: str, options: PairOptions) -> None:
-    """Refuse a number that stands for "missing", as far as one can see."""
-    if options.na is not None:
-        return
-    for code in CODES:
-        others = values[values != code]
-        if 5 <= len(others) < len(values):
-            spread = float(np.ptp(others))
-            if float(np.abs(others - code).min()) > FAR * max(spread, 1.0):
-                raise FileFormatError(
-                    f"{name}: {code:g} lies far from all other values and often stands for a missing one: "
-                    f"--na {code:g} --missing drop leaves it out, --na none takes it for a number"
-                )
