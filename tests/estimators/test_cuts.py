@@ -1,6 +1,7 @@
 """Straight pieces that jump, against all cuts there are."""
 
 from itertools import combinations, pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -116,3 +117,17 @@ def test_a_sentence_says_where_other_pieces_are_better() -> None:
     steps = np.where(x < 4, 1.0, 3.0) + 0.2 * rng.standard_normal(100)
     assert "StepRegressor" in ANLSRegressor(continuous=False).fit(x, steps).notes_[-1]
     assert not any("StepRegressor" in note for note in ANLSRegressor(continuous=False).fit(x, y).notes_)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5])
+@pytest.mark.parametrize(
+    "options", [{"continuous": False}, {"shape": "convex"}, {"flat": "both"}, {"through": [(0, 1)]}]
+)
+def test_few_points_are_enough(size: int, options: dict[str, Any]) -> None:
+    x, y = np.arange(float(size)), np.arange(float(size)) ** 2
+    for n_knots in ("auto", 0, 3):
+        model = ANLSRegressor(n_knots, **options).fit(x, y)
+        assert np.isfinite(model.predict(x)).all()
+        str(model.summary())
+    tied = ANLSRegressor(**options).fit(np.zeros(4), np.arange(4.0))
+    assert np.isfinite(tied.predict([0.0])).all()

@@ -221,7 +221,8 @@ def jumping(points: Points, exactly: int | None, bounds: tuple[int, int], least:
 
     bounds: the fewest and the most jumps. Beyond 2,000 points neighbours are merged, the cuts then refined.
     """
-    coarse, least = points.coarser(JUMP_POINTS), max(least, 2)
+    coarse = points.coarser(JUMP_POINTS)
+    least = min(max(least, 2), len(coarse.x))
     most = max(min(bounds[1] if exactly is None else exactly, len(coarse.x) // least - 1), 0)
     costs, found = divisions(coarse.x, coarse.y, coarse.w, most, lines=True, least=least)
     fits = {k: _jump_fit(coarse, cuts) for k, cuts in enumerate(found) if np.isfinite(costs[k])}
