@@ -177,7 +177,8 @@ def place(page: Page, x: float, y: float) -> tuple[float, float]:
     curve = next(one for one in layers if one["label"] == "network")["arrays"]
     low, high = curve["x"]["values"][0], curve["x"]["values"][-1]
     values = [v for one in layers for v in one["arrays"]["y"]["values"]]
-    values += [point[1] for point in settings(page)["points"]] if "#" in page.url else []
+    default = SCENES["alignment"].handles[0].points
+    values += [y for _, y in (settings(page)["points"] if "#" in page.url else default)]
     bottom, top = min(values), max(values)
     room = 0.06 * (top - bottom)
     left = 62 + (box["width"] - 76) * (x - low) / (high - low)
