@@ -26,6 +26,8 @@ PATIENCE = 0.5
 LEAN: Any = {"no_cfunc_wrapper": True, "_nrt": False, "error_model": "numpy"}
 # The same for functions that only compiled ones call: without an entry from Python, in half the time.
 INTERNAL: Any = {"no_cpython_wrapper": True, **LEAN}
+# The same for sums that may be made in any order: vector registers can then make them.
+SUMS: Any = {"fastmath": {"reassoc", "contract"}, **INTERNAL}
 # For functions with one caller: compiled as a part of it. (From Python they can be called by themselves.)
 ONCE: Any = {"inline": "always", **LEAN}
 # To a type checker the same as an integer; to Numba one type for all indices, however they are stored.

@@ -11,7 +11,7 @@ from shallowflow.arrays import Floats, Ints
 from shallowflow.kernels.shared.compilation import INTERNAL
 from shallowflow.kernels.walls.arrangement import Problem
 from shallowflow.kernels.walls.field import Field
-from shallowflow.kernels.walls.series import ORDER
+from shallowflow.kernels.walls.series import ORDER, TERMS
 from shallowflow.kernels.walls.settle import Meeting, new_meeting
 from shallowflow.kernels.walls.sliding import Frame, extend, new_frame, project
 
@@ -38,18 +38,23 @@ class Log(NamedTuple):
 
 
 class Desk(NamedTuple):
-    """What tracing one neuron works with: w (r,), its signs (W,), z (W,); forces (q, r) over the step and
-    local (q, r) on a stretch; inner (ORDER + 1, r), outer, norms, passing (ORDER + 1,): series; products
-    (k, r): a w at the shares; poly (q,), bounds (q, r), pulls (r,): of multipliers.
+    """What tracing one neuron works with: w (r,), its signs (W,), z (W,); forces (q, r) over the step, flat
+    (q·r,) the same numbers, and local (q, r) on a stretch, tails (q,): Σ_{p≥j} ‖D_p‖ on it; inner (ORDER + 1,
+    r), outer, norms, passing (ORDER + 1,): series; padded, padded_outer: they after rows of zeros; products
+    (k·r,): a w at the shares; poly (q,), bounds (q, r), pulls (r,): of multipliers.
     """
 
     w: Floats
     signs: Ints
     z: Floats
     forces: Floats
+    flat: Floats
     local: Floats
+    tails: Floats
     inner: Floats
     outer: Floats
+    padded: Floats
+    padded_outer: Floats
     norms: Floats
     passing: Floats
     products: Floats
@@ -75,18 +80,23 @@ def new_log(size: int) -> Log:
 def new_desk(terms: int, shares: int, problem: Problem) -> Desk:
     """Return a desk for steps of `terms` nodes and at most `shares` shares."""
     walls, rank = problem.normals.shape
-    outer, norms, passing = (np.zeros(ORDER + 1) for _ in range(3))
+    padded, padded_outer = np.zeros((TERMS + ORDER, rank)), np.zeros(TERMS + ORDER)
+    forces = np.zeros((terms, rank))
     return Desk(
         np.zeros(rank),
         np.zeros(walls, np.int8),
         np.zeros(walls),
+        forces,
+        forces.reshape(-1),
         np.zeros((terms, rank)),
-        np.zeros((terms, rank)),
-        np.zeros((ORDER + 1, rank)),
-        outer,
-        norms,
-        passing,
-        np.zeros((shares, rank)),
+        np.zeros(terms),
+        padded[TERMS - 1 :],
+        padded_outer[TERMS - 1 :],
+        padded,
+        padded_outer,
+        np.zeros(ORDER + 1),
+        np.zeros(ORDER + 1),
+        np.zeros(shares * rank),
         np.zeros(terms),
         np.zeros(terms),
         np.zeros((terms, rank)),
@@ -97,38 +107,34 @@ def new_desk(terms: int, shares: int, problem: Problem) -> Desk:
 
 
 @njit(cache=True, **INTERNAL)
-def take_up(desk: Desk, field: Field, problem: Problem) -> None:
-    """Set the frame of the walls on which the neuron slides, and its forces over the step, by its signs."""
-    normals, frame = problem.normals, desk.frame
+def take_up(signs: Ints, forces: Floats, frame: Frame, field: Field, normals: Floats, aligned: int) -> None:
+    """Set the frame of the walls on which a neuron slides, and its forces (q·r,) over the step."""
     walls, rank = normals.shape
-    terms = desk.forces.shape[0]
     frame.sizes[0], frame.sizes[1] = 0, 0
-    if problem.aligned:
+    if aligned:
         for w in range(walls):
-            if desk.signs[w] == 0:
+            if signs[w] == 0:
                 frame.walls[frame.sizes[0]] = w
                 frame.sizes[0] += 1
-            for p in range(terms):
-                desk.forces[p, w] = field.means[p, w] + desk.signs[w] * field.jumps[p, w]
+            for p in range(field.means.shape[0]):
+                forces[p * rank + w] = field.means[p, w] + signs[w] * field.jumps[p, w]
         return
-    for p in range(terms):
-        for i in range(rank):
-            desk.forces[p, i] = field.base[p * rank + i]
+    for i in range(forces.size):
+        forces[i] = field.base[i]
     for w in range(walls):
-        if desk.signs[w] >= 0:
-            factor = 1.0 if desk.signs[w] > 0 else 0.5
-            if desk.signs[w] == 0:
+        if signs[w] >= 0:
+            factor = 1.0 if signs[w] > 0 else 0.5
+            if signs[w] == 0:
                 extend(frame, normals, w)
-            for p in range(terms):
-                for i in range(rank):
-                    desk.forces[p, i] += factor * field.vectors[w, p * rank + i]
+            for i in range(forces.size):
+                forces[i] += factor * field.vectors[w, i]
 
 
 @njit(cache=True, **INTERNAL)
-def put_onto_walls(desk: Desk, problem: Problem) -> None:
-    """Move w exactly onto the walls on which the neuron slides."""
-    if problem.aligned:
-        for k in range(desk.frame.sizes[0]):
-            desk.w[desk.frame.walls[k]] = 0.0
-    elif desk.frame.sizes[0] > 0:
-        project(desk.w, desk.frame)
+def put_onto_walls(w: Floats, frame: Frame, aligned: int) -> None:
+    """Move w (r,) exactly onto the walls on which the neuron slides."""
+    if aligned:
+        for k in range(frame.sizes[0]):
+            w[frame.walls[k]] = 0.0
+    elif frame.sizes[0] > 0:
+        project(w, frame)

@@ -16,11 +16,11 @@ from math import sqrt
 from numba import njit
 
 from shallowflow.arrays import Floats
-from shallowflow.kernels.shared.compilation import INTERNAL, ONCE
+from shallowflow.kernels.shared.compilation import ONCE, SUMS
 from shallowflow.kernels.walls.arrangement import Problem
 from shallowflow.kernels.walls.desk import Desk
 from shallowflow.kernels.walls.field import Field
-from shallowflow.kernels.walls.series import NONE, first_zero, shift, value
+from shallowflow.kernels.walls.series import NONE, dot, first_zero, shift, value
 from shallowflow.kernels.walls.settle import ON, settle
 from shallowflow.kernels.walls.sliding import project, shorten
 
@@ -28,7 +28,7 @@ SAMPLES = 4
 """Parts of a stretch at whose ends a neuron on dependent walls is looked at."""
 
 
-@njit(cache=True, **INTERNAL)
+@njit(cache=True, **SUMS)
 def _meets(w: int, order: int, tiny: float, desk: Desk, normals: Floats) -> float:
     """Return where on the stretch the neuron meets wall w, 0 if it must be decided at once, or `NONE`."""
     series, sign = desk.passing, float(desk.signs[w])
@@ -66,12 +66,7 @@ def first_wall(order: int, tiny: float, desk: Desk, problem: Problem) -> float:
     for w in range(normals.shape[0]):
         if desk.signs[w] == 0:
             continue
-        if problem.aligned:
-            z = desk.inner[0, w]
-        else:
-            z = 0.0
-            for i in range(normals.shape[1]):
-                z += desk.inner[0, i] * normals[w, i]
+        z = desk.inner[0, w] if problem.aligned else dot(desk.w, normals, w)
         if desk.signs[w] * z > reach + tiny:
             continue
         first = min(first, _meets(w, order, tiny, desk, normals))
@@ -87,10 +82,10 @@ def _leaves(
     box, size = meeting.box, normals.shape[1]
     share = start + length * u
     for i in range(size):
-        shift(desk.forces, i, share, 1.0, desk.poly)
-        meeting.rest[i] = desk.poly[0]
-        box.force[i] = desk.poly[0]
-        desk.pulls[i] = desk.poly[0]
+        total = desk.forces[desk.poly.size - 1, i]
+        for p in range(desk.poly.size - 2, -1, -1):
+            total = total * share + desk.forces[p, i]
+        meeting.rest[i], box.force[i], desk.pulls[i] = total, total, total
     project(desk.pulls, frame)
     repelled = False
     for k in range(frame.sizes[0]):

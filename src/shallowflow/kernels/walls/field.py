@@ -35,8 +35,8 @@ class Field(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """At k shares of a step: active (W, k, r): Σ a w over the neurons with S = 1 (aligned: (W, k, 1), the
-    component on the wall); everyone (k, r); predictions (k, n) and pulls (k, n); losses (k,).
+    """At k shares of a step: active (W, k·r): Σ a w over the neurons with S = 1 (aligned: (W, k), the
+    component on the wall); everyone (k·r,); predictions (k, n) and pulls (k, n); losses (k,).
     """
 
     active: Floats
@@ -59,7 +59,7 @@ def new_sums(shares: int, problem: Problem) -> Sums:
     """Return sums at that many shares."""
     walls, rank = problem.normals.shape
     size = len(problem.samples.targets)
-    tables = np.zeros((walls, shares, 1 if problem.aligned else rank)), np.zeros((shares, rank))
+    tables = np.zeros((walls, shares * (1 if problem.aligned else rank))), np.zeros(shares * rank)
     return Sums(*tables, np.zeros((shares, size)), np.zeros((shares, size)), np.zeros(shares))
 
 
@@ -119,16 +119,17 @@ def _settled(row: int, sums: Sums, problem: Problem) -> float:
 def set_pulls(shares: int, sums: Sums, problem: Problem) -> None:
     """Set predictions, pulls and losses at the shares from the sums over neurons."""
     samples, normals, slope = problem.samples, problem.normals, problem.slope
+    rank = normals.shape[1]
     for row in range(shares):
         for k in range(samples.targets.size):
             w = samples.walls[k]
             plus, all_of_them = 0.0, 0.0
             if problem.aligned:
-                plus, all_of_them = sums.active[w, row, 0], sums.everyone[row, w]
+                plus, all_of_them = sums.active[w, row], sums.everyone[row * rank + w]
             else:
-                for i in range(normals.shape[1]):
-                    plus += sums.active[w, row, i] * normals[w, i]
-                    all_of_them += sums.everyone[row, i] * normals[w, i]
+                for i in range(rank):
+                    plus += sums.active[w, row * rank + i] * normals[w, i]
+                    all_of_them += sums.everyone[row * rank + i] * normals[w, i]
             minus = plus - all_of_them
             height = plus - slope * minus if samples.sides[k] > 0.0 else minus - slope * plus
             sums.predictions[row, k] = problem.scale * samples.lengths[k] * height

@@ -4,7 +4,8 @@ With D(u) = Σ_p D_p u^p known, w' = −a D, a' = −⟨w, D⟩ have the Taylor 
 
     w_{l+1} = −Σ_p a_{l−p} D_p / (l+1),    a_{l+1} = −Σ_p ⟨w_{l−p}, D_p⟩ / (l+1).
 
-On a stretch with ∫‖D‖ ≤ 1 the terms fall like 1/l!, so that `ORDER` of them are exact to rounding.
+On a stretch with Σ_p ‖D_p‖ ≤ 1 the terms fall like 1/l!. With s_l = ‖(w_l, a_l)‖ those after the term l have
+a sum of at most Σ_j s_{l−j} Σ_{p≥j} ‖D_p‖ / l; the series ends where that is rounding.
 """
 
 from __future__ import annotations
@@ -14,52 +15,75 @@ from math import sqrt
 from numba import njit
 
 from shallowflow.arrays import Floats
-from shallowflow.kernels.shared.compilation import INTERNAL
+from shallowflow.kernels.shared.compilation import INTERNAL, SUMS
 
 ORDER = 20
+TERMS = 6
+"""Coefficients of the forces: as many as a step has nodes."""
 STRETCH = 1.0
 """∫‖D‖ of a stretch that one series covers."""
-NEGLIGIBLE = 1e-34
-"""A term counts for nothing when its square is below this share of the neuron's."""
+NEGLIGIBLE = 1e-17
+"""A sum of terms counts for nothing below this share of the neuron's size."""
 NONE = 2.0
 MOST_MARCHES = 80
 
 
-@njit(cache=True, **INTERNAL)
-def expand(w: Floats, a: float, forces: Floats, inner: Floats, outer: Floats, norms: Floats) -> int:
+@njit(cache=True, **SUMS)
+def dot(x: Floats, rows: Floats, row: int) -> float:
+    """Return ⟨x, rows[row]⟩."""
+    total = 0.0
+    for i in range(x.size):
+        total += x[i] * rows[row, i]
+    return total
+
+
+@njit(cache=True, **SUMS)
+def lengths_of(rows: Floats, lengths: Floats) -> None:
+    """Write the norms of rows."""
+    for p in range(rows.shape[0]):
+        square = 0.0
+        for i in range(rows.shape[1]):
+            square += rows[p, i] * rows[p, i]
+        lengths[p] = sqrt(square)
+
+
+@njit(cache=True, **SUMS)
+def expand(
+    w: Floats, a: float, forces: Floats, tails: Floats, inner: Floats, outer: Floats, norms: Floats
+) -> int:
     """Write the Taylor series of (w, a) over u ∈ [0, 1]; return its last order.
 
-    forces (q, r): D_p; inner (ORDER + 1, r), outer (ORDER + 1,); norms (ORDER + 1,): ‖w_l‖.
+    forces (TERMS, r): D_p; tails (TERMS,): Σ_{p≥j} ‖D_p‖; inner (TERMS + ORDER, r), outer (TERMS + ORDER,):
+    the series after TERMS − 1 zeros; norms (ORDER + 1,): ‖w_l‖.
     """
-    terms, size = forces.shape
-    total = 0.0
-    for i in range(size):
-        inner[0, i] = w[i]
-        total += w[i] * w[i]
-    outer[0], norms[0] = a, sqrt(total)
-    total += a * a
-    small = 0
+    row = TERMS - 1
+    square = 0.0
+    for i in range(w.size):
+        inner[row, i] = w[i]
+        square += w[i] * w[i]
+    outer[row], norms[0] = a, sqrt(square)
+    s0, s1, s2, s3, s4, s5 = sqrt(square + a * a), 0.0, 0.0, 0.0, 0.0, 0.0
+    small = NEGLIGIBLE * s0
     for order in range(1, ORDER + 1):
-        for i in range(size):
-            inner[order, i] = 0.0
-        pull = 0.0
-        for p in range(min(order, terms)):
-            factor = outer[order - 1 - p]
-            for i in range(size):
-                inner[order, i] -= factor * forces[p, i]
-            part = 0.0
-            for i in range(size):
-                part += inner[order - 1 - p, i] * forces[p, i]
-            pull -= part
-        square = 0.0
-        for i in range(size):
-            inner[order, i] /= order
-            square += inner[order, i] * inner[order, i]
-        outer[order] = pull / order
-        norms[order] = sqrt(square)
-        small = small + 1 if square + outer[order] * outer[order] <= NEGLIGIBLE * total else 0
-        if small >= terms:
-            return order
+        left = tails[0] * s0 + tails[1] * s1 + tails[2] * s2 + tails[3] * s3 + tails[4] * s4 + tails[5] * s5
+        if left <= small * order:
+            return order - 1
+        row += 1
+        share = -1.0 / order
+        a0, a1, a2 = share * outer[row - 1], share * outer[row - 2], share * outer[row - 3]
+        a3, a4, a5 = share * outer[row - 4], share * outer[row - 5], share * outer[row - 6]
+        pull, square = 0.0, 0.0
+        for i in range(w.size):
+            f0, f1, f2 = forces[0, i], forces[1, i], forces[2, i]
+            f3, f4, f5 = forces[3, i], forces[4, i], forces[5, i]
+            new = a0 * f0 + a1 * f1 + a2 * f2 + a3 * f3 + a4 * f4 + a5 * f5
+            near = inner[row - 1, i] * f0 + inner[row - 2, i] * f1 + inner[row - 3, i] * f2
+            pull += near + inner[row - 4, i] * f3 + inner[row - 5, i] * f4 + inner[row - 6, i] * f5
+            square += new * new
+            inner[row, i] = new
+        pull *= share
+        outer[row], norms[order] = pull, sqrt(square)
+        s5, s4, s3, s2, s1, s0 = s4, s3, s2, s1, s0, sqrt(square + pull * pull)
     return ORDER
 
 

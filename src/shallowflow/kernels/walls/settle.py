@@ -25,6 +25,7 @@ from numba import njit
 
 from shallowflow.arrays import Floats, Ints
 from shallowflow.kernels.shared.compilation import INTERNAL, ONCE, Signed
+from shallowflow.kernels.walls.series import dot
 from shallowflow.kernels.walls.sliding import Box, extend, new_box, shorten
 
 ON = 0
@@ -68,14 +69,6 @@ def uniform(number: int) -> float:
 
 
 @njit(cache=True, **INTERNAL)
-def _along(force: Floats, wall: int, normals: Floats) -> float:
-    part = 0.0
-    for i in range(force.size):
-        part += force[i] * normals[wall, i]
-    return part
-
-
-@njit(cache=True, **INTERNAL)
 def _shortest(count: int, outer: float, meeting: Meeting, normals: Floats) -> int:
     """Set D of least norm for the present signs of the repelling walls; return how many walls hold."""
     box, size = meeting.box, meeting.rest.size
@@ -106,7 +99,7 @@ def _agree(count: int, outer: float, rest: float, meeting: Meeting, normals: Flo
         turned = False
         for k in range(count):
             if outer * meeting.jumps[k] <= 0.0:
-                speed = -way * _along(meeting.box.force, meeting.walls[k], normals)
+                speed = -way * dot(meeting.box.force, normals, meeting.walls[k])
                 if meeting.trial[k] * speed < -rest:
                     meeting.trial[k] = -meeting.trial[k]
                     turned = True
@@ -188,7 +181,7 @@ def settle(neuron: int, count: int, outer: float, rest: float, meeting: Meeting,
         ways = _other_ways(count, outer, rest, meeting, normals)
         stuck = True
         for k in range(count):
-            stuck = stuck and abs(_along(meeting.box.force, meeting.walls[k], normals)) <= rest
+            stuck = stuck and abs(dot(meeting.box.force, normals, meeting.walls[k])) <= rest
         if stuck or square <= rest * rest:
             ways = _steepest(count, outer, rest, meeting, normals)
             _agree(count, outer, rest, meeting, normals)
@@ -232,7 +225,7 @@ def _other_ways(count: int, outer: float, rest: float, meeting: Meeting, normals
 def _in_span(meeting: Meeting, k: int, rest: float, normals: Floats) -> bool:
     """Return whether the neuron stays on wall k because it slides along others: e_k depends on theirs."""
     frame, wall = meeting.box.frame, meeting.walls[k]
-    if frame.sizes[1] == 0 or abs(_along(meeting.box.force, wall, normals)) > rest:
+    if frame.sizes[1] == 0 or abs(dot(meeting.box.force, normals, wall)) > rest:
         return False
     left = 1.0
     for row in range(frame.sizes[1]):

@@ -14,7 +14,8 @@ import numpy as np
 from numba import njit
 
 from shallowflow.arrays import Floats, Ints
-from shallowflow.kernels.shared.compilation import INTERNAL, ONCE
+from shallowflow.kernels.shared.compilation import INTERNAL, ONCE, SUMS
+from shallowflow.kernels.walls.series import dot
 
 DEPENDENT = 1e-9
 """A unit normal with a smaller part outside the span of others depends on them."""
@@ -66,7 +67,7 @@ def new_box(walls: int, rank: int) -> Box:
     return Box(*lists, new_frame(walls, rank), np.zeros(many, np.int64), np.zeros(rank))
 
 
-@njit(cache=True, **INTERNAL)
+@njit(cache=True, **SUMS)
 def extend(frame: Frame, normals: Floats, wall: int) -> bool:
     """Add a wall; return whether its normal was independent of those before (Gram–Schmidt, twice)."""
     size, rank = normals.shape[1], frame.sizes[1]
@@ -101,7 +102,7 @@ def extend(frame: Frame, normals: Floats, wall: int) -> bool:
     return True
 
 
-@njit(cache=True, **INTERNAL)
+@njit(cache=True, **SUMS)
 def project(vector: Floats, frame: Frame) -> None:
     """Take out of a vector (r,) its part in the span of the frame; exactly zero if that is everything."""
     size, rank = vector.size, frame.sizes[1]
@@ -117,7 +118,7 @@ def project(vector: Floats, frame: Frame) -> None:
             vector[i] -= part * frame.rows[k, i]
 
 
-@njit(cache=True, **INTERNAL)
+@njit(cache=True, **SUMS)
 def multipliers(force: Floats, frame: Frame, solution: Floats) -> None:
     """Write what the independent normals of the frame must add to D (r,) so that nothing of it is left in
     their span: Lᵀ μ = −Q D, (rank,).
@@ -170,10 +171,7 @@ def shorten(box: Box, count: int, normals: Floats) -> None:
         moved = 0.0
         for k in range(count):
             wall = box.walls[k]
-            part = 0.0
-            for i in range(size):
-                part += box.force[i] * normals[wall, i]
-            new = min(max(box.x[k] - part, -box.bounds[k]), box.bounds[k])
+            new = min(max(box.x[k] - dot(box.force, normals, wall), -box.bounds[k]), box.bounds[k])
             change = new - box.x[k]
             if change != 0.0:
                 box.x[k] = new

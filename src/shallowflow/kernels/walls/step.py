@@ -14,6 +14,7 @@ are far below the tolerance: a step absorbs any number of events. One that is no
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import sqrt
 from typing import NamedTuple
 
@@ -25,10 +26,11 @@ from shallowflow.kernels.shared.compilation import LEAN, ONCE
 from shallowflow.kernels.walls.arrangement import Problem
 from shallowflow.kernels.walls.desk import Desk, Log, Neurons, new_desk, new_log, new_neurons
 from shallowflow.kernels.walls.field import Field, Sums, new_field, new_sums, set_field, set_pulls
+from shallowflow.kernels.walls.series import TERMS
 from shallowflow.kernels.walls.stiff import Newton, Response, no_newton
-from shallowflow.kernels.walls.trace import FINE, FULL, trace
+from shallowflow.kernels.walls.trace import FINE, FULL, sweep
 
-NODES = 6
+NODES = TERMS
 MOST_SWEEPS, SLOW_SWEEPS = 14, 6
 SLOW = 3
 """Besides `FINE`, `CROWDED`, `FULL`: sweeps that do not converge."""
@@ -57,6 +59,7 @@ class Trial(NamedTuple):
     results: Floats
 
 
+@lru_cache
 def radau_nodes(count: int) -> Floats:
     """Return the Radau nodes of [0, 1] that end at 1."""
     coefficients = np.zeros(count + 1)
@@ -163,27 +166,23 @@ def attempt(
     signs with which they start.
     """
     rest, tolerance = limits
-    _, field, sums, log = tools
-    before, sweep, done = 0.0, 0, most <= 0
+    field, sums = tools[1], tools[2]
+    before, sweeps, done = 0.0, 0, most <= 0
     while True:
         shares = trial.shares if done else trial.nodes
         set_field(trial.pulls, field, problem)
-        if most < 0 and sweep > 0:
+        if most < 0 and sweeps > 0:
             rest = limits[1] * _largest(field)
-        log.used[0] = 0
-        sums.active[:] = 0.0
-        sums.everyone[:] = 0.0
-        for j in range(both[0].outer.size):
-            status = trace(j, step, rest, shares, both[0], both[1], tools, problem)
-            if status != FINE:
-                return status
+        status = sweep(step, rest, shares, both[0], both[1], tools, problem)
+        if status != FINE:
+            return status
         set_pulls(shares.size, sums, problem)
-        if most < 0 and sweep == 0:
+        if most < 0 and sweeps == 0:
             # The start: now that the pulls are known, those that lie on walls are settled.
             for node in range(trial.nodes.size):
                 for k in range(trial.pulls.shape[1]):
                     trial.pulls[node, k] = sums.pulls[0, k]
-            sweep = 1
+            sweeps = 1
             continue
         if done:
             break
@@ -191,9 +190,9 @@ def attempt(
             for k in range(trial.pulls.shape[1]):
                 trial.residuals[node, k] = sums.pulls[node, k] - trial.pulls[node, k]
         left = _size(trial.residuals, shares.size, step, problem)
-        trial.results[0], trial.results[1] = sweep + 1, left
-        sweep += 1
-        stalled = sweep == most or not left < 1e6 or (sweep > 3 and left > 0.7 * before)
+        trial.results[0], trial.results[1] = sweeps + 1, left
+        sweeps += 1
+        stalled = sweeps == most or not left < 1e6 or (sweeps > 3 and left > 0.7 * before)
         if stalled and not left <= AGREED * tolerance:
             return SLOW
         ratio = min(left / before, 1.0) if before > 0.0 else 1.0
@@ -231,6 +230,9 @@ class WallStepper:
         self.trial = new_trial(nodes, shares, field.powers, size)
         self.integral = np.array([nodes ** (p + 1) / (p + 1) for p in range(NODES)]).T @ field.powers
         self.sums, self.log = new_sums(NODES + 1, problem), new_log(4 * len(outer) + 256)
+        # How much a kink of a w z' on each wall changes ‖D‖.
+        squares = problem.weight * problem.scale * problem.samples.lengths**2
+        self._gains = np.bincount(problem.samples.walls, squares, walls).astype(np.float64)
         self._desk, self._field = new_desk(NODES, NODES + 1, problem), field
         self.now, self._then = (new_neurons(inner, outer, walls) for _ in range(2))
         both = self.now, self.now
@@ -343,14 +345,6 @@ class WallStepper:
         shares = self.log.shares[:count]
         kinks = self.log.kinks[:count] * self._gains[self.log.walls[:count]]
         return shares, MISSED * step**2 * kinks * shares * (1.0 - shares) * problem.scale
-
-    @property
-    def _gains(self) -> Floats:
-        """How much a kink of a w z' on each wall changes ‖D‖, (W,)."""
-        samples, problem = self.problem.samples, self.problem
-        squares = problem.weight * problem.scale * samples.lengths**2
-        found: Floats = np.bincount(samples.walls, squares, len(problem.normals)).astype(np.float64)
-        return found
 
     def _accepted(self, step: float, remaining: float) -> float:
         """Go to the end of the step, and choose the next length."""

@@ -11,13 +11,22 @@ from math import sqrt
 
 from numba import njit
 
-from shallowflow.arrays import Floats
+from shallowflow.arrays import Floats, Ints
 from shallowflow.kernels.shared.compilation import INTERNAL, ONCE, Signed
 from shallowflow.kernels.walls.arrangement import Problem
 from shallowflow.kernels.walls.desk import Desk, Log, Neurons, put_onto_walls, take_up
 from shallowflow.kernels.walls.events import first_release, first_wall
 from shallowflow.kernels.walls.field import Field, Sums
-from shallowflow.kernels.walls.series import NONE, STRETCH, expand, first_zero, shift, value
+from shallowflow.kernels.walls.series import (
+    NONE,
+    STRETCH,
+    dot,
+    expand,
+    first_zero,
+    lengths_of,
+    shift,
+    value,
+)
 from shallowflow.kernels.walls.settle import settle
 from shallowflow.kernels.walls.sliding import multipliers, project
 
@@ -33,10 +42,14 @@ FINE, CROWDED, FULL = 0, 1, 2
 def _local_forces(start: float, span: float, step: float, desk: Desk, problem: Problem) -> float:
     """Set D·step·length on a stretch from `start`, at most `span` long, projected; return its length."""
     terms, rank = desk.forces.shape
-    for i in range(rank):
-        shift(desk.forces, i, start, 1.0, desk.poly)
-        for p in range(terms):
-            desk.local[p, i] = desk.poly[p]
+    for p in range(terms):
+        for i in range(rank):
+            desk.local[p, i] = desk.forces[p, i]
+    if start != 0.0:
+        for first in range(terms - 1):
+            for p in range(terms - 2, first - 1, -1):
+                for i in range(rank):
+                    desk.local[p, i] += start * desk.local[p + 1, i]
     frame = desk.frame
     if frame.sizes[0] > 0:
         for p in range(terms):
@@ -47,13 +60,11 @@ def _local_forces(start: float, span: float, step: float, desk: Desk, problem: P
                 multipliers(desk.local[p], frame, desk.multipliers[p])
                 project(desk.local[p], frame)
     length = span
+    lengths_of(desk.local, desk.poly)
     for _ in range(60):
         total, factor = 0.0, length
         for p in range(terms):
-            square = 0.0
-            for i in range(rank):
-                square += desk.local[p, i] * desk.local[p, i]
-            total += sqrt(square) * factor
+            total += desk.poly[p] * factor
             factor *= length
         if step * total <= STRETCH:
             break
@@ -62,36 +73,37 @@ def _local_forces(start: float, span: float, step: float, desk: Desk, problem: P
     for p in range(terms):
         for i in range(rank):
             desk.local[p, i] *= factor
+        desk.tails[p] = factor * desk.poly[p]
         factor *= length
+    for p in range(terms - 2, -1, -1):
+        desk.tails[p] += desk.tails[p + 1]
     return length
 
 
 @njit(cache=True, **INTERNAL)
-def _add(first: int, last: int, desk: Desk, sums: Sums, problem: Problem) -> None:
-    """Add the neuron to the sums at shares first, …, last − 1, by its present signs."""
-    walls, rank = problem.normals.shape
-    for row in range(first, last):
-        for i in range(rank):
-            sums.everyone[row, i] += desk.products[row, i]
-    for w in range(walls):
-        if desk.signs[w] > 0:
-            for row in range(first, last):
-                if problem.aligned:
-                    sums.active[w, row, 0] += desk.products[row, w]
-                else:
-                    for i in range(rank):
-                        sums.active[w, row, i] += desk.products[row, i]
+def _add(first: int, last: int, signs: Ints, products: Floats, sums: Sums, problem: Problem) -> None:
+    """Add a neuron to the sums at shares first, …, last − 1, by its present signs."""
+    active, everyone, rank = sums.active, sums.everyone, problem.normals.shape[1]
+    for i in range(first * rank, last * rank):
+        everyone[i] += products[i]
+    for w in range(signs.size):
+        if signs[w] > 0:
+            if problem.aligned:
+                for row in range(first, last):
+                    active[w, row] += products[row * rank + w]
+            else:
+                for i in range(first * rank, last * rank):
+                    active[w, i] += products[i]
 
 
 @njit(cache=True, **INTERNAL)
-def _move(u: float, order: int, desk: Desk) -> float:
-    """Put w where its series is at u; return a there."""
-    for i in range(desk.w.size):
-        total = desk.inner[order, i]
-        for p in range(order - 1, -1, -1):
-            total = total * u + desk.inner[p, i]
-        desk.w[i] = total
-    return value(desk.outer, order, u)
+def _evaluate(u: float, order: int, series: Floats, target: Floats) -> None:
+    """Write Σ_p series[p] u^p, (r,)."""
+    for i in range(target.size):
+        target[i] = series[order, i]
+    for p in range(order - 1, -1, -1):
+        for i in range(target.size):
+            target[i] = target[i] * u + series[p, i]
 
 
 @njit(cache=True, **ONCE)
@@ -104,21 +116,19 @@ def _meet(share: float, tiny: float, outer: float, desk: Desk, field: Field, pro
     normals, meeting = problem.normals, desk.meeting
     walls, rank = normals.shape
     for i in range(rank):
-        shift(desk.forces, i, share, 1.0, desk.poly)
-        desk.pulls[i] = desk.poly[0]
-        meeting.rest[i] = desk.poly[0]
+        total = desk.forces[desk.poly.size - 1, i]
+        for p in range(desk.poly.size - 2, -1, -1):
+            total = total * share + desk.forces[p, i]
+        desk.pulls[i], meeting.rest[i] = total, total
     if desk.frame.sizes[0] > 0:
         if problem.aligned:
             for k in range(desk.frame.sizes[0]):
                 desk.pulls[desk.frame.walls[k]] = 0.0
         else:
             project(desk.pulls, desk.frame)
-    count = 0
+    count = Signed(0)
     for w in range(walls):
-        z, speed = 0.0, 0.0
-        for i in range(rank):
-            z += desk.w[i] * normals[w, i]
-            speed -= outer * desk.pulls[i] * normals[w, i]
+        z, speed = dot(desk.w, normals, w), -outer * dot(desk.pulls, normals, w)
         sign = desk.signs[w]
         if sign != 0 and (abs(z) > TOGETHER * tiny or (sign * speed > 0.0 and sign * z > -tiny)):
             continue
@@ -178,10 +188,7 @@ def _event(
         # In the unit of a: the sign is all that counts.
         way = size if way > 0.0 else -size
     two = settle(neuron, many, way, rest, desk.meeting, problem.normals)
-    changed = _note(neuron, share, outer, many, two, desk, log)
-    take_up(desk, field, problem)
-    put_onto_walls(desk, problem)
-    return changed
+    return _note(neuron, share, outer, many, two, desk, log)
 
 
 @njit(cache=True, **ONCE)
@@ -193,9 +200,7 @@ def _first_signs(outer: float, desk: Desk, normals: Floats) -> None:
         square += desk.w[i] * desk.w[i]
     tiny = ROUNDING * max(sqrt(square), abs(outer))
     for w in range(walls):
-        z = 0.0
-        for i in range(rank):
-            z += desk.w[i] * normals[w, i]
+        z = dot(desk.w, normals, w)
         desk.signs[w] = 1 if z > tiny else 0 if z >= -tiny and tiny > 0.0 else -1
 
 
@@ -208,7 +213,7 @@ def _first_event(
     tiny = ROUNDING * max(desk.norms[0], abs(outer))
     first = first_wall(order, tiny, desk, problem)
     if desk.frame.sizes[0] > 0:
-        way = outer if abs(outer) > tiny else desk.outer[1]
+        way = outer if abs(outer) > tiny else desk.outer[1] if order > 0 else 0.0
         way = 1.0 if way >= 0.0 else -1.0
         first = min(first, first_release(start, length, way, rest, desk, field, problem))
         if abs(outer) > tiny:
@@ -217,38 +222,7 @@ def _first_event(
 
 
 @njit(cache=True, **INTERNAL)
-def _multiply(row: int, u: float, order: int, desk: Desk) -> None:
-    """Write a w at u into a row of the products."""
-    outer = value(desk.outer, order, u)
-    for i in range(desk.w.size):
-        part = desk.inner[order, i]
-        for p in range(order - 1, -1, -1):
-            part = part * u + desk.inner[p, i]
-        desk.products[row, i] = part * outer
-
-
-@njit(cache=True, **ONCE)
-def _fetch(neuron: int, now: Neurons, desk: Desk) -> None:
-    """Put a neuron on the desk."""
-    for i in range(desk.w.size):
-        desk.w[i] = now.inner[neuron, i]
-    for w in range(desk.signs.size):
-        desk.signs[w] = now.signs[neuron, w]
-
-
-@njit(cache=True, **ONCE)
-def _leave(neuron: int, outer: float, desk: Desk, then: Neurons) -> None:
-    """Write the neuron on the desk to where those at the end of the step go."""
-    for w in range(desk.signs.size):
-        then.signs[neuron, w] = desk.signs[w]
-    for i in range(desk.w.size):
-        then.inner[neuron, i] = desk.w[i]
-    then.outer[neuron] = outer
-
-
-@njit(cache=True, **INTERNAL)
-def trace(
-    neuron: int,
+def sweep(
     step: float,
     rest: float,
     shares: Floats,
@@ -257,56 +231,74 @@ def trace(
     tools: tuple[Desk, Field, Sums, Log],
     problem: Problem,
 ) -> int:
-    """Follow a neuron from the beginning of a step of length `step` to shares[-1]; return how that went.
+    """Follow all neurons from the beginning of a step of length `step` to shares[-1], and add them up; return
+    how that went.
 
-    A step of no length is the start: with rest < 0 the neuron gets its signs, 0 on walls and at w = 0; then
+    A step of no length is the start: with rest < 0 neurons get their signs, 0 on walls and at w = 0; then
     `settle` decides about those.
     """
     desk, field, sums, log = tools
-    _fetch(neuron, now, desk)
-    outer, start, end = now.outer[neuron], 0.0, shares[shares.size - 1]
-    if rest < 0.0:
-        _first_signs(outer, desk, problem.normals)
-    take_up(desk, field, problem)
-    waiting = step == 0.0 and rest >= 0.0 and desk.frame.sizes[0] > 0
-    reached, added, events, decided = Signed(0), Signed(0), 0, False
-    for _ in range(MOST_STRETCHES):
-        if not start < end:
-            break
-        length = _local_forces(start, end - start, step, desk, problem)
-        order = expand(desk.w, outer, desk.local, desk.inner, desk.outer, desk.norms)
-        if step > 0.0:
-            first = _first_event(start, length, order, rest, desk, field, problem)
-            if decided and first <= 1e-12:
-                # It has just been decided that nothing changes here.
-                first = NONE
-        else:
-            first = 0.0 if waiting else NONE
-        u, whole = min(first, 1.0), first >= 1.0 and start + length >= end
-        while reached < shares.size and (shares[reached] <= start + length * u or whole):
-            _multiply(reached, (shares[reached] - start) / length, order, desk)
-            reached += 1
-        outer = _move(u, order, desk)
-        if first > 1.0:
-            start = end if length == end - start else start + length
-            put_onto_walls(desk, problem)
-            continue
-        start += length * first
-        _add(added, reached, desk, sums, problem)
-        added = reached
-        decided = _event(neuron, start, outer, rest, desk, field, log, problem) == 0
-        waiting = False
-        events += 1
-        if events > MOST_EVENTS:
-            return CROWDED
-        if log.used[0] > log.neurons.size:
-            return FULL
-    if start < end:
-        return CROWDED
-    # The last share, if rounding kept it behind the last stretch, or there was none.
-    for row in range(reached, shares.size):
-        for i in range(desk.w.size):
-            desk.products[row, i] = outer * desk.w[i]
-    _add(added, shares.size, desk, sums, problem)
-    _leave(neuron, outer, desk, then)
+    end, rank = shares[shares.size - 1], problem.normals.shape[1]
+    log.used[0] = 0
+    sums.active[:] = 0.0
+    sums.everyone[:] = 0.0
+    for neuron in range(now.outer.size):
+        for i in range(rank):
+            desk.w[i] = now.inner[neuron, i]
+        for w in range(desk.signs.size):
+            desk.signs[w] = now.signs[neuron, w]
+        outer, start = now.outer[neuron], 0.0
+        if rest < 0.0:
+            _first_signs(outer, desk, problem.normals)
+        reached, added, events, stretches = Signed(0), Signed(0), 0, 0
+        fresh, decided = True, False
+        while start < end:
+            stretches += 1
+            if stretches > MOST_STRETCHES or events > MOST_EVENTS:
+                return CROWDED
+            if fresh:
+                take_up(desk.signs, desk.flat, desk.frame, field, problem.normals, problem.aligned)
+            put_onto_walls(desk.w, desk.frame, problem.aligned)
+            length = _local_forces(start, end - start, step, desk, problem)
+            order = expand(desk.w, outer, desk.local, desk.tails, desk.padded, desk.padded_outer, desk.norms)
+            if step > 0.0:
+                first = _first_event(start, length, order, rest, desk, field, problem)
+                if decided and first <= 1e-12:
+                    # It has just been decided that nothing changes here.
+                    first = NONE
+            else:
+                first = 0.0 if fresh and rest >= 0.0 and desk.frame.sizes[0] > 0 and events == 0 else NONE
+            fresh = False
+            u, whole = min(first, 1.0), first >= 1.0 and start + length >= end
+            while reached < shares.size and (shares[reached] <= start + length * u or whole):
+                at = (shares[reached] - start) / length
+                products = desk.products[reached * rank : (reached + 1) * rank]
+                _evaluate(at, order, desk.inner, products)
+                factor = value(desk.outer, order, at)
+                for i in range(rank):
+                    products[i] *= factor
+                reached += 1
+            _evaluate(u, order, desk.inner, desk.w)
+            outer = value(desk.outer, order, u)
+            if first > 1.0:
+                start = end if length == end - start else start + length
+                continue
+            start += length * first
+            _add(added, reached, desk.signs, desk.products, sums, problem)
+            added = reached
+            decided = _event(neuron, start, outer, rest, desk, field, log, problem) == 0
+            fresh = True
+            events += 1
+            if log.used[0] > log.neurons.size:
+                return FULL
+        # The last share, if rounding kept it behind the last stretch, or there was none.
+        for row in range(reached, shares.size):
+            for i in range(rank):
+                desk.products[row * rank + i] = outer * desk.w[i]
+        _add(added, shares.size, desk.signs, desk.products, sums, problem)
+        for w in range(desk.signs.size):
+            then.signs[neuron, w] = desk.signs[w]
+        for i in range(rank):
+            then.inner[neuron, i] = desk.w[i]
+        then.outer[neuron] = outer
     return FINE
