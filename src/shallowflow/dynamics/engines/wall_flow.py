@@ -212,7 +212,7 @@ class WallEvents:
         none = np.zeros(len(found), np.int64)
         at_zero = ~neurons.inner[found].any(axis=1)
         resting = [np.zeros(len(found)), found, walls, none - 1, none, none, none > 0, at_zero]
-        return WallLog(resting).then(settled)
+        return settled.then(WallLog(resting))
 
     def read(self, log: Log, start: float, length: float, neurons: Neurons) -> WallLog:
         """Return the changes of a step in the order of time."""
@@ -230,7 +230,9 @@ class WallEvents:
         for time, neuron, wall, before, after, two, dead, zero in zip(
             *(column[:most].tolist() for column in log.columns), strict=True
         ):
-            kind = "slide" if after == 0 else "two-valued" if two else "release" if before == 0 else ""
+            kind = "slide" if after == 0 else "release" if before == 0 else ""
+            if two and (zero or after != 0):
+                kind = "two-valued"
             if zero and kind and len(self._on_wall) > 1:
                 # At w = 0 a neuron lies on the hyperplanes of all data points.
                 if (time, neuron) not in at_zero:

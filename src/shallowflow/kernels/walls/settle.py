@@ -8,8 +8,8 @@ At walls L (where ⟨w, e_w⟩ = 0) with D = D_rest + Σ_{w∈L} σ_w C_w e_w, �
   weight has changed sign while it slid, or it starts there) may leave to both sides if both push it away.
   Its future is two-valued: the side is drawn with the share of time (1 + σ_w)/2 that descent by small steps
   would have spent there, σ_w being what would keep it on the wall, by a hash of the neuron's number;
-* a neuron that no side pushes off (w = 0, or walls with dependent normals) takes the **steepest** of its
-  ways, that with the longest D, and stays if there is none.
+* a neuron at w = 0, or one that no side pushes off (walls with dependent normals), takes the **steepest** of
+  its ways, that with the longest D, and stays if there is none.
 
 Signs of repelling walls are turned until every velocity agrees with its sign. Turning one that disagrees
 lowers min_v ⟨aD, v⟩ + ½‖v‖², so that this ends.
@@ -112,35 +112,42 @@ def _agree(count: int, outer: float, rest: float, meeting: Meeting, normals: Flo
 
 
 @njit(cache=True, **ONCE)
-def _steepest(count: int, outer: float, rest: float, meeting: Meeting, normals: Floats) -> int:
-    """Try other signs of the repelling walls, and keep those with the longest D; return how many it has.
+def _ways(count: int, outer: float, rest: float, steepest: bool, meeting: Meeting, normals: Floats) -> int:
+    """Try other signs of the repelling walls; return 2 if there are other ways than the present one, else 1.
 
-    Where it leaves, to stay would have been a way, too.
+    steepest: keep the way with the longest D. Where that leaves, to stay would have been a way, too.
     """
     passing = 0
     for k in range(count):
-        passing += outer * meeting.jumps[k] <= 0.0
-    longest = _agree(count, outer, rest, meeting, normals)
+        passing += outer * meeting.jumps[k] <= 0.0 and (steepest or meeting.sides[k] == ON)
+    longest, ways = _agree(count, outer, rest, meeting, normals), 1
     for k in range(count):
         meeting.best[k] = meeting.trial[k]
     tries = 1 << passing if passing <= MOST_TRIED else passing
     for number in range(tries):
         place = 0
         for k in range(count):
-            if outer * meeting.jumps[k] <= 0.0:
+            meeting.trial[k] = meeting.best[k]
+            if outer * meeting.jumps[k] <= 0.0 and (steepest or meeting.sides[k] == ON):
                 if passing <= MOST_TRIED:
                     meeting.trial[k] = 1 if number >> place & 1 else -1
-                else:
-                    meeting.trial[k] = -meeting.best[k] if place == number else meeting.best[k]
+                elif place == number:
+                    meeting.trial[k] = -meeting.best[k]
                 place += 1
         square = _agree(count, outer, rest, meeting, normals)
-        if square > longest * (1.0 + TIE) + rest * rest:
+        for k in range(count):
+            if outer * meeting.jumps[k] < 0.0 and meeting.trial[k] != meeting.best[k]:
+                ways = 2
+        if steepest and square > longest * (1.0 + TIE) + rest * rest:
             longest = square
             for k in range(count):
                 meeting.best[k] = meeting.trial[k]
     for k in range(count):
         meeting.trial[k] = meeting.best[k]
-    return 2 if longest > rest * rest else 1
+    _agree(count, outer, rest, meeting, normals)
+    if steepest:
+        return 2 if longest > rest * rest else 1
+    return ways
 
 
 @njit(cache=True, **ONCE)
@@ -177,14 +184,13 @@ def settle(neuron: int, count: int, outer: float, rest: float, meeting: Meeting,
     drawn = _draw(neuron, count, outer, meeting, normals)
     square, ways = _agree(count, outer, rest, meeting, normals), 1
     if drawn:
-        # Turned the other way, does each of them agree as well?
-        ways = _other_ways(count, outer, rest, meeting, normals)
-        stuck = True
-        for k in range(count):
-            stuck = stuck and abs(dot(meeting.box.force, normals, meeting.walls[k])) <= rest
-        if stuck or square <= rest * rest:
-            ways = _steepest(count, outer, rest, meeting, normals)
-            _agree(count, outer, rest, meeting, normals)
+        # At w = 0 all walls meet.
+        stuck = count == normals.shape[0] or square <= rest * rest
+        if not stuck:
+            stuck = True
+            for k in range(count):
+                stuck = stuck and abs(dot(meeting.box.force, normals, meeting.walls[k])) <= rest
+        ways = _ways(count, outer, rest, stuck, meeting, normals)
     box, held = meeting.box, 0
     frame = box.frame
     frame.sizes[0], frame.sizes[1] = 0, 0
@@ -201,24 +207,6 @@ def settle(neuron: int, count: int, outer: float, rest: float, meeting: Meeting,
         if meeting.signs[k] != 0 and _in_span(meeting, k, rest, normals):
             meeting.signs[k] = 0
     return 1 if drawn and ways > 1 else 0
-
-
-@njit(cache=True, **ONCE)
-def _other_ways(count: int, outer: float, rest: float, meeting: Meeting, normals: Floats) -> int:
-    """Return in how many ways the signs agree, of the present one and those with one sign turned."""
-    ways = 1
-    for k in range(count):
-        meeting.best[k] = meeting.trial[k]
-    for k in range(count):
-        if outer * meeting.jumps[k] > 0.0 or meeting.sides[k] != ON:
-            continue
-        meeting.trial[k] = -meeting.best[k]
-        _agree(count, outer, rest, meeting, normals)
-        ways += meeting.trial[k] == -meeting.best[k]
-        for other in range(count):
-            meeting.trial[other] = meeting.best[other]
-    _agree(count, outer, rest, meeting, normals)
-    return ways
 
 
 @njit(cache=True, **ONCE)

@@ -173,6 +173,9 @@ def attempt(
         set_field(trial.pulls, field, problem)
         if most < 0 and sweeps > 0:
             rest = limits[1] * _largest(field)
+        tools[3].used[0] = 0
+        sums.active[:] = 0.0
+        sums.everyone[:] = 0.0
         status = sweep(step, rest, shares, both[0], both[1], tools, problem)
         if status != FINE:
             return status

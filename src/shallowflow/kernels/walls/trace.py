@@ -97,13 +97,15 @@ def _add(first: int, last: int, signs: Ints, products: Floats, sums: Sums, probl
 
 
 @njit(cache=True, **INTERNAL)
-def _evaluate(u: float, order: int, series: Floats, target: Floats) -> None:
-    """Write Σ_p series[p] u^p, (r,)."""
+def _evaluate(u: float, order: int, factor: float, series: Floats, target: Floats) -> None:
+    """Write factor·Σ_p series[p] u^p, (r,)."""
     for i in range(target.size):
         target[i] = series[order, i]
     for p in range(order - 1, -1, -1):
         for i in range(target.size):
             target[i] = target[i] * u + series[p, i]
+    for i in range(target.size):
+        target[i] *= factor
 
 
 @njit(cache=True, **ONCE)
@@ -221,6 +223,28 @@ def _first_event(
     return first
 
 
+@njit(cache=True, **ONCE)
+def _fetch(neuron: int, now: Neurons, desk: Desk) -> None:
+    """Put a neuron on the desk."""
+    for i in range(desk.w.size):
+        desk.w[i] = now.inner[neuron, i]
+    for w in range(desk.signs.size):
+        desk.signs[w] = now.signs[neuron, w]
+
+
+@njit(cache=True, **ONCE)
+def _leave(neuron: int, reached: int, outer: float, desk: Desk, then: Neurons) -> None:
+    """Write the neuron on the desk to where those at the end of the step go."""
+    # The last share, if rounding kept it behind the last stretch, or there was none.
+    for place in range(reached, desk.products.size):
+        desk.products[place] = outer * desk.w[place % desk.w.size]
+    for w in range(desk.signs.size):
+        then.signs[neuron, w] = desk.signs[w]
+    for i in range(desk.w.size):
+        then.inner[neuron, i] = desk.w[i]
+    then.outer[neuron] = outer
+
+
 @njit(cache=True, **INTERNAL)
 def sweep(
     step: float,
@@ -239,14 +263,8 @@ def sweep(
     """
     desk, field, sums, log = tools
     end, rank = shares[shares.size - 1], problem.normals.shape[1]
-    log.used[0] = 0
-    sums.active[:] = 0.0
-    sums.everyone[:] = 0.0
     for neuron in range(now.outer.size):
-        for i in range(rank):
-            desk.w[i] = now.inner[neuron, i]
-        for w in range(desk.signs.size):
-            desk.signs[w] = now.signs[neuron, w]
+        _fetch(neuron, now, desk)
         outer, start = now.outer[neuron], 0.0
         if rest < 0.0:
             _first_signs(outer, desk, problem.normals)
@@ -273,12 +291,9 @@ def sweep(
             while reached < shares.size and (shares[reached] <= start + length * u or whole):
                 at = (shares[reached] - start) / length
                 products = desk.products[reached * rank : (reached + 1) * rank]
-                _evaluate(at, order, desk.inner, products)
-                factor = value(desk.outer, order, at)
-                for i in range(rank):
-                    products[i] *= factor
+                _evaluate(at, order, value(desk.outer, order, at), desk.inner, products)
                 reached += 1
-            _evaluate(u, order, desk.inner, desk.w)
+            _evaluate(u, order, 1.0, desk.inner, desk.w)
             outer = value(desk.outer, order, u)
             if first > 1.0:
                 start = end if length == end - start else start + length
@@ -291,14 +306,6 @@ def sweep(
             events += 1
             if log.used[0] > log.neurons.size:
                 return FULL
-        # The last share, if rounding kept it behind the last stretch, or there was none.
-        for row in range(reached, shares.size):
-            for i in range(rank):
-                desk.products[row * rank + i] = outer * desk.w[i]
+        _leave(neuron, reached * rank, outer, desk, then)
         _add(added, shares.size, desk.signs, desk.products, sums, problem)
-        for w in range(desk.signs.size):
-            then.signs[neuron, w] = desk.signs[w]
-        for i in range(rank):
-            then.inner[neuron, i] = desk.w[i]
-        then.outer[neuron] = outer
     return FINE
