@@ -10,6 +10,7 @@ from scipy.integrate import solve_ivp
 
 import shallowflow as sf
 from shallowflow.arrays import Floats
+from shallowflow.dynamics.choice import names_of
 from shallowflow.models import Loss
 
 seeds = st.integers(0, 10_000)
@@ -300,3 +301,51 @@ def test_fewer_points_than_dimensions_are_no_obstacle(dimension: int) -> None:
     assert isinstance(final, sf.ReLUNetwork)
     assert final(point)[0] == pytest.approx(1.0, abs=1e-7)
     assert final.inner[0, 1] == pytest.approx(0.3, abs=1e-12)
+
+
+STARTS = {
+    "pushed": [0.0, 1.0, -1.0, 2.0],
+    "held": [0.0, -2.0, 1.0, 1.0],
+    "repelled": [0.0, 2.0, 0.0, 0.0],
+}
+"""Targets at −½, 0, ½, 1 for a neuron ½ σ(x): both sides push its kink at 0 the same way, to 0, off 0."""
+FLOWS = {"walls": "two-valued", "cones": "", "stages": "two-valued", "dense": ""}
+"""Engines of the flow with hyperplanes, and what they say of a start on one that repels."""
+
+
+@pytest.mark.parametrize("start", STARTS)
+@pytest.mark.parametrize("engine", FLOWS)
+def test_every_engine_starts_on_a_hyperplane_by_one_rule(engine: str, start: str) -> None:
+    dataset = sf.Dataset(np.array([[-0.5], [0.0], [0.5], [1.0]]), STARTS[start])
+    network: sf.KnotNetwork | sf.ReLUNetwork = sf.KnotNetwork([0.0], [0.5])
+    if engine in ("walls", "cones"):
+        network, dataset = sf.ReLUNetwork([[1.0, 0.0]], [0.5]), dataset.with_bias()
+    run = sf.gradient_flow(network, dataset, until=0.5, engine=engine)
+    descent = sf.gradient_descent(network, dataset, step=1e-4, steps=5000)
+    assert run.losses[-1] == pytest.approx(descent.losses[-1], abs=1e-4)
+    end = run.final
+    kink = end.knots[0] if isinstance(end, sf.KnotNetwork) else -end.inner[0, 1] / end.inner[0, 0]
+    found = [(round(event.time, 12), event.kind, event.point) for event in run.events]
+    if start == "held":
+        assert kink == 0.0
+        assert found == [(0.0, "slide", 1)]
+    elif start == "repelled":
+        assert kink > 0.03
+        assert found == ([(0.0, FLOWS[engine], 1)] if FLOWS[engine] else [])
+    else:
+        assert kink < 0
+
+
+def test_every_engine_of_the_flow_is_asked_how_it_starts() -> None:
+    """Leaps keep zeros, as [incremental] has it (σ'(0) = 0); networks of steps have no hyperplanes."""
+    assert set(names_of("gradient_flow")) == {"auto", *FLOWS, "leaps", "smooth"}
+    network = sf.ReLUNetwork([[0.5, 0.0], [0.0, 0.0]], [0.6, 0.1])
+    dataset = sf.Dataset([[1.0, 0.0], [0.0, 1.0]], [1.0, 1.0])
+    zeros = sf.gradient_flow(network, dataset, until=3.0, engine="leaps").final
+    leaving = sf.gradient_flow(network, dataset, until=3.0, engine="walls")
+    assert isinstance(zeros, sf.ReLUNetwork)
+    assert not zeros.inner[[0, 1, 1], [1, 0, 1]].any()
+    final = leaving.final
+    assert isinstance(final, sf.ReLUNetwork)
+    assert (final.inner[[0, 1, 1], [1, 0, 1]] > 0).all()
+    assert {event.kind for event in leaving.events if event.time == 0} == {"two-valued"}
