@@ -324,6 +324,7 @@ def test_every_engine_starts_on_a_hyperplane_by_one_rule(engine: str, start: str
     descent = sf.gradient_descent(network, dataset, step=1e-4, steps=5000)
     assert run.losses[-1] == pytest.approx(descent.losses[-1], abs=1e-4)
     end = run.final
+    assert isinstance(end, sf.KnotNetwork | sf.ReLUNetwork)
     kink = end.knots[0] if isinstance(end, sf.KnotNetwork) else -end.inner[0, 1] / end.inner[0, 0]
     found = [(round(event.time, 12), event.kind, event.point) for event in run.events]
     if start == "held":

@@ -49,7 +49,8 @@ def degenerate_problem(seed: int) -> Problem:
     repeated, opposite, collinear, origin, lattice, on_walls, zeros = chosen
     inputs, inner = rng.normal(size=(n, d)), 0.4 * rng.normal(size=(m, d))
     if lattice:
-        inputs, inner = rng.integers(-2, 3, (n, d)).astype(float), 0.25 * rng.integers(-2, 3, (m, d))
+        inputs = rng.integers(-2, 3, (n, d)).astype(np.float64)
+        inner = 0.25 * rng.integers(-2, 3, (m, d)).astype(np.float64)
     more = [inputs]
     more += [inputs[rng.integers(n, size=2)]] * int(repeated)
     more += [-inputs[rng.integers(n, size=1)]] * int(opposite)
@@ -73,8 +74,8 @@ def degenerate_problem(seed: int) -> Problem:
 
 
 def flow(network: sf.ReLUNetwork, dataset: sf.Dataset, **options: Any) -> sf.Trajectory:
-    options = {"engine": "walls", "until": UNTIL, "record": sf.Record.at(TIMES)} | options
-    trajectory = sf.gradient_flow(network, dataset, **options)
+    chosen: dict[str, Any] = {"engine": "walls", "until": UNTIL, "record": sf.Record.at(TIMES)}
+    trajectory = sf.gradient_flow(network, dataset, **chosen | options)
     assert trajectory.outcome.ok, trajectory.outcome
     return trajectory
 
