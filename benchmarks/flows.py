@@ -5,9 +5,9 @@ loss. Errors are of the loss at 21 times, against a run of tolerance 10⁻¹¹ (
 diffrax follow the plain field with σ'(0) = 0 and are stopped after `PATIENCE` seconds: they
 chatter on hyperplanes.
 
-Peers that are not installed beside this package run in processes of their own, told by the environment:
+Peers that are not installed beside this package run in processes of their own, named by the environment:
 FLOWS_BEFORE, the sources of a version that still had the plain flow ("dense") of ReLU networks, such as
-`git archive 77701e7 | tar x -C /tmp/before` makes in /tmp/before/src; FLOWS_DIFFRAX, a Python with diffrax.
+`git archive 77701e7 | tar x -C before` makes in before/src; FLOWS_DIFFRAX, a Python with diffrax.
 """
 
 from __future__ import annotations
