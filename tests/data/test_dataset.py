@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shallowflow.data.dataset import Dataset
+from shallowflow.data.dataset import Dataset, orthogonalised
 from shallowflow.errors import FileFormatError, InvalidInputError
 
 
@@ -194,3 +194,28 @@ def test_many_lines_are_read_in_little_memory(tmp_path: Path) -> None:
     tracemalloc.stop()
     assert found.size == 300_000
     assert peak < 30e6
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_whitened_samples_are_orthonormal_and_new_inputs_follow(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    data = Dataset(rng.standard_normal((4, 7)) @ np.diag([1, 1, 1, 1, 1, 1e-2, 1e-2]), rng.standard_normal(4))
+    found = orthogonalised(data)
+    moved = found.dataset
+    np.testing.assert_allclose(moved.inputs @ moved.inputs.T, np.eye(4), atol=1e-12)
+    np.testing.assert_allclose(found.apply(data.inputs), moved.inputs, atol=1e-12)
+    # Of all orthonormal sets it is the nearest: polar factor, checked against random rotations of it.
+    for _ in range(20):
+        turn = np.linalg.qr(rng.standard_normal((4, 4)))[0]
+        assert np.linalg.norm(moved.inputs - data.inputs) <= np.linalg.norm(turn @ moved.inputs - data.inputs)
+    outside = rng.standard_normal(7)
+    outside -= np.linalg.lstsq(data.inputs.T, outside)[0] @ data.inputs
+    np.testing.assert_allclose(found.apply(outside[None])[0], outside, atol=1e-12)
+    sizes = np.linalg.svd(data.inputs, compute_uv=False)
+    assert found.condition == pytest.approx(sizes[0] / sizes[-1])
+    assert f"{found.condition:.3g} times as much" in found.sentence
+
+
+def test_dependent_samples_cannot_be_whitened() -> None:
+    with pytest.raises(InvalidInputError, match=r"linearly independent .* got 3 of rank 2 in dimension 2"):
+        orthogonalised(Dataset([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], [1.0, 1.0, 1.0]))

@@ -80,6 +80,20 @@ def test_the_direction_pulls_at_least_as_much_as_any_of_many() -> None:
     assert fall == pytest.approx(float(gains(direction[None])[0]) / (2 * data.size), rel=1e-9)
 
 
+def test_a_directed_neuron_is_active_on_more_points_than_it_has_weights() -> None:
+    # One wild label at the edge: without a rule the best direction is active on it alone.
+    rng = np.random.default_rng(0)
+    inputs = np.column_stack([rng.uniform(-1, 1, (100, 2)), np.ones(100)])
+    inputs[0] = [1.2, 1.2, 1.0]
+    targets = 0.01 * rng.standard_normal(100)
+    targets[0] = 5.0
+    data = sf.Dataset(inputs, targets)
+    network = sf.ReLUNetwork([[0.0, 0.0, 1.0]], [0.0])
+    direction, weight = escapes.directed(network, data, np.random.default_rng(0))
+    assert weight != 0.0
+    assert np.sum(inputs @ direction > 0) >= 4
+
+
 def test_the_cheapest_neuron_is_the_one_that_a_refit_misses_least() -> None:
     network, data = sine(1)
     network = escapes.solve_outer(network, data, 1e-3)

@@ -104,3 +104,42 @@ def test_wrong_types_are_refused() -> None:
         phases("run", three_points())  # type: ignore[arg-type]
     with pytest.raises(InvalidInputError, match="dataset: must be a Dataset, got None"):
         phases(run, None)  # type: ignore[arg-type]
+
+
+def test_sixty_points_in_five_dimensions_have_phases() -> None:
+    # 15,618,482 activation cones may be too many to list; the phases need none of them.
+    rng = np.random.default_rng(0)
+    inputs = rng.standard_normal((60, 5))
+    data = Dataset(inputs, np.abs(inputs @ rng.standard_normal(5)) + inputs[:, 0])
+    run = sf.gradient_descent(
+        sf.initialize.balanced(50, 5, init_scale=1e-3, seed=0), data, step=0.05, steps=1500
+    )
+    found = phases(run, data)
+    assert found[0].name == "1"
+    assert found[0].complete
+    largest = sf.landscape.largest_pull(data)
+    assert not largest.complete
+    assert found[0].end == pytest.approx(
+        -0.25 * np.log(init_scale(run.initial)) / largest.value  # type: ignore[arg-type]
+    )
+    # No direction of 20,000 others is pulled harder.
+    z = rng.standard_normal((20_000, 5)) @ inputs.T
+    pulls = np.linalg.norm(((z > 0) * data.targets / 60) @ inputs, axis=1)
+    assert pulls.max() <= largest.value * (1 + 1e-12)
+
+
+def test_the_search_finds_the_largest_pull_that_listing_finds() -> None:
+    same = 0
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        size, dimension = int(rng.integers(6, 13)), int(rng.integers(2, 5))
+        data = Dataset(rng.standard_normal((size, dimension)), rng.standard_normal(size))
+        listed = sf.landscape.largest_pull(data)
+        searched = sf.landscape.largest_pull(data, limit=1)
+        assert listed.complete
+        assert not searched.complete
+        assert searched.value <= listed.value * (1 + 1e-12)
+        if seed < 4:
+            assert listed.value == pytest.approx(alignment_threshold(data).d_max, rel=1e-12)
+        same += searched.value >= listed.value * (1 - 1e-12)
+    assert same >= 36

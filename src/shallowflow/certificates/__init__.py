@@ -9,6 +9,7 @@ from typing import Any
 from shallowflow.arrays import Choices, members, one_of, public, shown
 from shallowflow.certificates import (
     early_alignment,
+    from_now,
     incremental,
     plateau,
     two_timescale,
@@ -17,6 +18,7 @@ from shallowflow.certificates import (
 )
 from shallowflow.certificates.answers import Answers, answer, sort_out
 from shallowflow.certificates.certificate import Certificate, Hypothesis, Promise, Question, Table, Verdict
+from shallowflow.certificates.from_now import Along, along
 from shallowflow.data.dataset import checked_dataset
 from shallowflow.dynamics.clock.trajectory import checked_trajectory
 from shallowflow.errors import InvalidInputError
@@ -40,6 +42,7 @@ CERTIFICATES: dict[str, Callable[..., Certificate]] = Choices(
         "weak_interaction/prop-2": public(weak_interaction_rates.prop_2),
         "weak_interaction/theorem-2": public(weak_interaction_rates.theorem_2),
         "weak_interaction/prop-3": public(weak_interaction_rates.prop_3),
+        "weak_interaction/from-now": public(from_now.from_now),
         "incremental/theorem-2": public(incremental.theorem_2),
         "incremental/theorem-3": public(incremental.theorem_3),
         "two_timescale/definition-2": public(two_timescale.definition_2),
@@ -139,6 +142,7 @@ def _check_arguments(
 __all__ = [
     "CERTIFICATES",
     "VERDICTS",
+    "Along",
     "Answers",
     "Certificate",
     "Hypothesis",
@@ -146,6 +150,7 @@ __all__ = [
     "Question",
     "Table",
     "Verdict",
+    "along",
     "certify",
     "certify_all",
 ]

@@ -20,6 +20,7 @@ from shallowflow.landscape.early_alignment.extremal import (
     extremal_vectors_of,
     lifted,
 )
+from shallowflow.landscape.early_alignment.frozen import destinations, exit_time
 from shallowflow.landscape.early_alignment.pulls import (
     ON,
     AlignmentConstants,
@@ -37,6 +38,9 @@ from shallowflow.readings.settings import agreed
 
 SEARCH_STARTS = 100
 """Starts of the search for saddles of G where the activation cones are too many to list."""
+
+SHOWN = 4
+"""So many destinations of neurons are named."""
 
 MOST_TIMES = 100
 """At most so many recorded times are looked at."""
@@ -339,3 +343,31 @@ def vectors_table(vectors: ExtremalVectors) -> Table:
 def _direction(direction: np.ndarray[tuple[int], np.dtype[np.float64]], most: int = 6) -> str:
     shown = ", ".join(f"{entry:.4f}" for entry in direction[:most])
     return f"({shown}{', …' if len(direction) > most else ''})"
+
+
+def ways_words(
+    start: ReLUNetwork, dataset: Dataset, loss: Loss | None
+) -> tuple[str, dict[str, float | None]]:
+    """Say where the neurons of a start turn to while the forces stay, and when the loss begins to fall."""
+    found, leaves = destinations(start, dataset, loss=loss), exit_time(start, dataset, loss=loss)
+    reached = found.of >= 0
+    dead, other = int(found.dead.sum()), int(np.sum(~found.dead & ~reached))
+    ends = ", ".join(
+        f"{number} reach a {vector.kind} with ‖D‖ = {vector.norm:.3g}"
+        for number, vector in list(zip(found.visits.tolist(), found.vectors, strict=True))[:SHOWN]
+    )
+    if len(found.vectors) > SHOWN:
+        ends += (
+            f", {int(found.visits[SHOWN:].sum())} one of {len(found.vectors) - SHOWN} other extremal vectors"
+        )
+    parts = [f"{dead} {'dies' if dead == 1 else 'die'}"] + ([ends] if ends else [])
+    parts += [f"{other} reach none"] if other else []
+    last = float(np.max(found.arrivals[reached], initial=0.0))
+    words = f"Of the {start.width} neurons of this start (closed form, forces frozen): {'; '.join(parts)}"
+    words += f", the last within cos 0.99 at t = {last:.3g}" if reached.any() else ""
+    words += (
+        f". The loss is 1 % lower at t = {leaves.time:.4g} (exit clock)."
+        if leaves.reached
+        else ". Frozen forces never lower the loss by 1 %."
+    )
+    return words, {"neurons that die": float(dead), "1 % less at t": leaves.time if leaves.reached else None}

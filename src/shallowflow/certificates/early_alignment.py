@@ -25,6 +25,7 @@ from shallowflow.certificates.alignment_phase import (
     observe,
     vectors_table,
     vectors_words,
+    ways_words,
 )
 from shallowflow.certificates.certificate import (
     Certificate,
@@ -283,15 +284,18 @@ def verdict(question: Question) -> Verdict:
     lines = slope == 0 and (loss is None or isinstance(loss, SquareLoss))
     ends = line_certificates(dataset) if lines and around.arrangement is not None else ()
     certificates = (lemma_1(start, dataset), *aligned, *ends)
+    ways, counted = ways_words(start, dataset, loss)
     words = (
         vectors_words(around.vectors, starts, dataset),
+        ways,
         _alignment_words(first, third, *aligned, asked=question.init_scale),
         *(_line_words(dataset, ends, init_scale(start)) if lines else (OTHER_SETTING,)),
     )
     # Where the data satisfy Theorem 4, whether λ is below λ̃ is open; where they do not, nothing is promised.
     applies = None if not ends or any(certificate.holds for certificate in ends) else False
     tables = (vectors_table(around.vectors),)
-    return Verdict("early_alignment", applies, words, _numbers(first), tables, certificates)
+    numbers = {**_numbers(first), **counted}
+    return Verdict("early_alignment", applies, words, numbers, tables, certificates)
 
 
 OTHER_SETTING = "Theorems 2 and 4, about the end of training, are for the square loss and ReLU (slope 0) "

@@ -20,8 +20,9 @@ import numpy as np
 
 from shallowflow.arrays import Bools, Floats, count, positive, probability
 from shallowflow.certificates.certificate import Certificate, Hypothesis, Promise, Question, Verdict
-from shallowflow.data.dataset import Dataset
+from shallowflow.data.dataset import Dataset, orthogonalised
 from shallowflow.dynamics.clock.trajectory import Trajectory
+from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.geometry.activity import activity, check_relu, check_relu_problem
 from shallowflow.landscape.weak_interaction.first_activation import correctly_activated, lemma_5_widths
 from shallowflow.landscape.weak_interaction.interactions import (
@@ -306,7 +307,7 @@ def _failures(named: Mapping[str, Hypothesis], dataset: Dataset) -> list[str]:
         fails.append(
             f"Assumption 2 fails: the inputs interact with strength {weak.value:.4g}, "
             f"{ratio_of(weak.bound, weak.value):.3g} times the {weak.bound:.4g} allowed "
-            f"({_dimension_words(dataset)})"
+            f"({_dimension_words(dataset)}{_whitened_words(dataset)})"
         )
     if small.holds is False and named[NONZERO].holds:
         fails.append(
@@ -325,3 +326,17 @@ def _dimension_words(dataset: Dataset) -> str:
         return "the labels differ by so much that no dimension would do"
     needed = str(dimension) if dimension < 10**9 else f"about 10^{len(str(dimension)) - 1}"
     return f"as many Gaussian inputs are known to do in dimension {needed}, and may in a lower one"
+
+
+def _whitened_words(dataset: Dataset) -> str:
+    """Say that independent samples can be made orthogonal, and what that costs."""
+    if dataset.size > dataset.dimension:
+        return ""
+    try:
+        found = orthogonalised(dataset)
+    except InvalidInputError:
+        return ""
+    return (
+        "; whitened samples, `data.orthogonalised`, would not interact, but new inputs are then stretched "
+        f"unevenly, by up to {found.condition:.3g} times as much in one direction as in another"
+    )

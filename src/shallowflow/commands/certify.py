@@ -32,7 +32,10 @@ LOSSES: dict[str, Loss] = {"square": SquareLoss(), "logistic": LogisticLoss()}
 @click.option("--loss", type=click.Choice(list(LOSSES)), default="square", show_default=True)
 @click.option("--slope", type=float, default=0.0, show_default=True, help="Of the leaky ReLU, in [0, 1).")
 @click.option(
-    "--critical-scale", "measure", is_flag=True, help="Measure below which λ flows end in the line (seconds)."
+    "--critical-scale/--no-critical-scale",
+    "measure",
+    default=None,
+    help="Measure below which λ flows end in the line (seconds; default: where Theorem 4 holds).",
 )
 @click.option(
     "--bias/--no-bias", "bias", default=None, help="Append a coordinate 1 (CSV: if x is one column)."
@@ -87,7 +90,7 @@ def certify(
             other = options["slope"] != 0 or not isinstance(options["loss"], SquareLoss)
             silent = other and word not in GENERAL
             verdicts.append(Verdict(word, None, (SILENT,)) if silent else VERDICTS[word](asked_of))
-            if measure and word == "early_alignment":
+            if word == "early_alignment" and (measure or (measure is None and _has_threshold(verdicts[-1]))):
                 show(start, "measuring λ_c")
                 verdicts[-1] = _with_critical_scale(verdicts[-1], dataset, options)
     if as_json:
@@ -96,6 +99,11 @@ def certify(
     console = output()
     for entry in verdict_lines(verdicts, dataset, details=details):
         console.print(entry)
+
+
+def _has_threshold(verdict: Verdict) -> bool:
+    """Whether the data satisfy Theorem 4: there is a λ̃, and the paper gives no number for it."""
+    return any(one.theorem == "early_alignment/theorem-4" and one.holds for one in verdict.certificates)
 
 
 def _with_critical_scale(verdict: Verdict, dataset: Dataset, options: dict[str, Any]) -> Verdict:

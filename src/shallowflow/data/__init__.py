@@ -1,6 +1,6 @@
 """What a network is trained on: data sets, targets, generators."""
 
-from shallowflow.data.dataset import Dataset
+from shallowflow.data.dataset import Dataset, Orthogonalised, orthogonalised
 from shallowflow.data.generators import CURVES, GENERATORS, STEWART_TEACHER
 from shallowflow.data.targets import Additive, PiecewiseAffine, PiecewiseConstant, Target
 
@@ -10,7 +10,9 @@ __all__ = [
     "STEWART_TEACHER",
     "Additive",
     "Dataset",
+    "Orthogonalised",
     "PiecewiseAffine",
     "PiecewiseConstant",
     "Target",
+    "orthogonalised",
 ]

@@ -13,9 +13,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from shallowflow.arrays import Floats, FrozenArrays, Ints, matrix, same_length, shown, vector
+from shallowflow.arrays import Floats, FrozenArrays, Ints, matrix, public, same_length, shown, vector
 from shallowflow.errors import FileFormatError, InvalidInputError
 from shallowflow.files import as_path, bounded_lines, open_text
+
+DEPENDENT = 1e-10
+"""Singular values below this share of the largest one are rounding: the samples are dependent."""
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
@@ -89,6 +92,62 @@ class Dataset(FrozenArrays):
             raise FileFormatError(f"{path}: no data: expected lines of numbers, the target last")
         table = np.frombuffer(numbers).reshape(count, columns)
         return cls(table[:, :-1], table[:, -1], name=path.stem)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Orthogonalised(FrozenArrays):
+    """Data with orthonormal inputs, and the linear map (d, d) that made them: new inputs go through `apply`.
+
+    stretch: the largest factor by which the map lengthens a direction; condition: that factor over the
+    smallest one. sentence: what this means for new inputs.
+    """
+
+    dataset: Dataset
+    matrix: Floats
+    stretch: float
+    condition: float
+
+    @property
+    def sentence(self) -> str:
+        """What the map does to new inputs, in words."""
+        return (
+            f"New inputs must go through the same map. It lengthens some directions by {self.stretch:.3g}, "
+            f"{self.condition:.3g} times as much as others: noise along directions in which the samples "
+            "hardly differ grows by that much; what lies outside their span stays as it is."
+        )
+
+    def apply(self, inputs: ArrayLike) -> Floats:
+        """Return new inputs (k, d) in the same coordinates."""
+        return np.asarray(matrix(inputs, "inputs") @ self.matrix)
+
+
+@public
+def orthogonalised(dataset: Dataset) -> Orthogonalised:
+    """Return the data with whitened samples: the orthonormal inputs nearest to the given ones.
+
+    (XXᵀ)^{−1/2} X = X A with A = Xᵀ(XXᵀ)^{−3/2}X on the span of the samples, the identity outside. Inputs
+    that interact strongly do not any more ([weak_interaction] Assumption 2 holds with ν = 0). The samples
+    must be linearly independent, at most d of them.
+
+    Examples
+    --------
+    >>> found = orthogonalised(Dataset([[3.0, 0.0, 0.0], [1.0, 1.0, 0.0]], [1.0, 2.0]))
+    >>> (found.dataset.inputs @ found.dataset.inputs.T).round(12) + 0.0
+    array([[1., 0.],
+           [0., 1.]])
+    """
+    inputs = checked_dataset(dataset).inputs
+    left, sizes, right = np.linalg.svd(inputs, full_matrices=False)
+    if dataset.size > dataset.dimension or sizes[-1] <= DEPENDENT * sizes[0]:
+        raise InvalidInputError(
+            f"dataset: samples must be linearly independent to be made orthogonal, got {dataset.size} "
+            f"of rank {int(np.sum(sizes > DEPENDENT * sizes[0]))} in dimension {dataset.dimension}"
+        )
+    outside = np.eye(dataset.dimension) - right.T @ right
+    change = right.T @ (right / sizes[:, None]) + outside
+    moved = Dataset(left @ right, dataset.targets, dataset.name)
+    stretch = float(1.0 / sizes[-1])
+    return Orthogonalised(moved, change, stretch, float(sizes[0] / sizes[-1]))
 
 
 def checked_dataset(dataset: object) -> Dataset:

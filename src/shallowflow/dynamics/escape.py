@@ -2,8 +2,10 @@
 
     outer share largest     solve the outer layer with a small ridge, rebalance; then recycle neurons
     turning share largest   Levenberg–Marquardt steps
-    dormant share largest   recycle: dormant and dead neurons first, into directions that the residual asks
-    for at the pattern floor    add directed neurons (nothing else helps); prune back to the width if asked
+    dormant share largest   recycle, dormant and dead neurons first, to where the residual asks for them
+    at the pattern floor    add directed neurons (nothing else helps); prune back to the width if asked
+
+Where the other moves end at the floor of the pattern, or gain less than 1 %, neurons are added as well.
 
 A `KnotNetwork` is moved by Active Neuron Least Squares, [plateau] §4.
 """
@@ -28,6 +30,8 @@ from shallowflow.models.networks import KnotNetwork, ReLUNetwork
 
 FLOOR = 1.01
 """A loss below this multiple of the pattern floor is at it."""
+GAIN = 0.01
+"""Moves that lower the loss by less than this share have led nowhere."""
 MOVES = ("auto", "outer", "recycle", "turn", "grow", "anls")
 STABLE = 0.9
 
@@ -121,35 +125,39 @@ def escape(
     if not isinstance(network, ReLUNetwork) or move == "anls":
         raise InvalidInputError("network: must be a ReLUNetwork, or a KnotNetwork for ANLS")
     moves: list[Move] = []
-    names, floor = _advised(network, dataset) if move == "auto" else ([move], None)
+    advice = _advised(network, dataset) if move == "auto" else {move: None}
     moved = network
-    for name in names:
-        bound = floor if name == "outer" else None
-        changed, made = _moved(name, moved, dataset, number, rng, bound)
-        if held_out is not None:
-            made = replace(made, held_out=(mean_loss(moved, held_out), mean_loss(changed, held_out)))
-        moves.append(made)
-        moved = changed
+    while advice:
+        for name, bound in advice.items():
+            changed, made = _moved(name, moved, dataset, number, rng, bound)
+            if held_out is not None:
+                made = replace(made, held_out=(mean_loss(moved, held_out), mean_loss(changed, held_out)))
+            moves.append(made)
+            moved = changed
+        # Where that led to the floor of the pattern, or nowhere, only more neurons help.
+        again = move == "auto" and "grow" not in advice
+        stuck = moves[-1].after > (1.0 - GAIN) * moves[0].before or "grow" in _advised(moved, dataset)
+        advice = {"grow": None} if again and stuck else {}
     if keep_width and moved.width > network.width:
         moved, made = _pruned(moved, dataset, network.width)
         moves.append(made)
     return Escape(moved, tuple(moves), stable_step(moved, dataset))
 
 
-def _advised(network: ReLUNetwork, dataset: Dataset) -> tuple[list[str], float | None]:
-    """Return the moves that the anatomy of the loss asks for, and the feature floor."""
+def _advised(network: ReLUNetwork, dataset: Dataset) -> dict[str, float | None]:
+    """Return the moves that the anatomy of the loss asks for, each with a bound that it cannot get below."""
     neurons = neurons_of(network, dataset)
     found, value = census_of(neurons, network, dataset), mean_loss(network, dataset)
     weight, targets = 1.0 / dataset.size, dataset.targets
     every = pattern_floor(neurons, targets, weight)
     awake = pattern_floor(neurons, targets, weight, found.awake)
-    solved = feature_floor(neurons, targets, weight)
     if not every.interpolates and value <= FLOOR * every.level:
-        return ["grow"], None
+        return {"grow": None}
     parts = anatomy(value, feature_floor(neurons, targets, weight, found.awake), awake, every)
     if parts.outer >= max(parts.turning, parts.dormant):
-        return ["outer", "recycle"], solved.level
-    return (["turn"] if parts.turning >= parts.dormant else ["recycle"]), solved.level
+        return {"outer": feature_floor(neurons, targets, weight).level, "recycle": None}
+    # Both change the pattern as they go: no floor of the old one bounds them.
+    return {"turn": None} if parts.turning >= parts.dormant else {"recycle": None}
 
 
 def _moved(

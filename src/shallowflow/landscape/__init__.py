@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from shallowflow.landscape.early_alignment.frozen import destinations as destinations
     from shallowflow.landscape.early_alignment.frozen import exit_time as exit_time
     from shallowflow.landscape.early_alignment.next_exit import next_exit as next_exit
+    from shallowflow.landscape.early_alignment.phase_state import LargestPull as LargestPull
     from shallowflow.landscape.early_alignment.phase_state import PhaseState as PhaseState
+    from shallowflow.landscape.early_alignment.phase_state import largest_pull as largest_pull
     from shallowflow.landscape.early_alignment.phase_state import local_rate as local_rate
     from shallowflow.landscape.early_alignment.phase_state import phase_state as phase_state
     from shallowflow.landscape.early_alignment.pulls import AlignmentThreshold as AlignmentThreshold
@@ -131,7 +133,7 @@ _PLACES = {
     ),
     "early_alignment.balances": "Balance Nature balance nature",
     "early_alignment.extremal": "ExtremalVector ExtremalVectors extremal_vectors",
-    "early_alignment.phase_state": "PhaseState local_rate phase_state",
+    "early_alignment.phase_state": "LargestPull PhaseState largest_pull local_rate phase_state",
     "early_alignment.frozen": "Destinations Exit destinations exit_time",
     "early_alignment.next_exit": "next_exit",
     "early_alignment.pulls": "AlignmentThreshold Pull alignment_threshold minimal_subgradient pull",

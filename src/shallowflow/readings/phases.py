@@ -25,7 +25,8 @@ from shallowflow.dynamics.clock.paths import Snapshots
 from shallowflow.dynamics.clock.trajectory import Trajectory, checked_trajectory
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.early_alignment.balances import init_scale
-from shallowflow.landscape.early_alignment.pulls import alignment_threshold
+from shallowflow.landscape.early_alignment.phase_state import largest_pull
+from shallowflow.landscape.early_alignment.pulls import check_exponents
 from shallowflow.landscape.early_alignment.spurious import least_squares
 from shallowflow.landscape.geometry.activity import activity, check_relu
 from shallowflow.models.networks import ReLUNetwork
@@ -67,7 +68,8 @@ def phases(
     epsilon: ε of Thm 1; growth, fit: ε₂ and ε₃ as shares of ‖β*‖; speed: of the flow, if the trajectory does
     not say. The last phase listed is the one in which the trajectory ends; on data unlike those of Thm 4 that
     may be an early one. Between two records of a descent the times are those of the straight line; without
-    networks recorded on the way (`networks=False`) they are those of the records.
+    networks recorded on the way (`networks=False`) they are those of the records. Where the activation cones
+    are too many to list D_max is the largest ‖D‖ that a search finds, and τ may be a little late.
     """
     first = check_relu(checked_trajectory(trajectory).initial, "trajectory")
     estimator = least_squares(checked_dataset(dataset)).coefficients
@@ -78,10 +80,9 @@ def phases(
     active = (first.outer > 0) & np.any(activity(first, dataset.inputs) > 0, axis=1)
     begin, last = float(trajectory.path.times[0]), float(trajectory.path.times[-1])
     rate = positive(agreed(trajectory, "speed", speed, 1.0), "speed") * first.scale
-    aligned = (
-        begin
-        + alignment_threshold(dataset, slope=first.slope, epsilon=epsilon).time(init_scale(first)) / rate
-    )
+    check_exponents(epsilon, 1.0)
+    fastest, scale = largest_pull(dataset, slope=first.slope).value, init_scale(first)
+    aligned = begin + (max(-epsilon * np.log(scale), 0.0) / fastest if fastest > 0 else np.inf) / rate
 
     def grown(network: ReLUNetwork) -> bool:
         return bool(network.scale * np.sum(network.outer[active] ** 2) >= thresholds[0])

@@ -10,21 +10,31 @@ In phase 3 all of 𝓘 is active on all points and acts as β = Σ_𝓘 a_i w_i.
     dβ/dt = M (1/n) Xᵀ(y − Xβ),   M = Σ_𝓘 (a_i² I + w_i w_iᵀ),
 
 so that L − L(β*) falls like exp(−2ρt) in the end, ρ the least eigenvalue of M XᵀX/n. Lemma 21's constant, for
-all of phase 3, takes a part of M only: Σ_𝓘 a_i² ≥ ‖β*‖ up to what is small.
+all of phase 3, takes a part of M only: Σ_𝓘 a_i² ≥ ‖β*‖ up to what is small. Phase 1 ends at −ε ln λ/D_max
+(`largest_pull`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from shallowflow.arrays import public
+from shallowflow.arrays import Floats, public
 from shallowflow.data.dataset import Dataset
 from shallowflow.errors import InvalidInputError
+from shallowflow.landscape.early_alignment.pulls import ZERO, Pull, pull
 from shallowflow.landscape.early_alignment.spurious import least_squares
 from shallowflow.landscape.geometry.activity import activity, check_relu_problem
+from shallowflow.landscape.geometry.cones import LIMIT, cones, span_of
+from shallowflow.models.loss import Loss
 from shallowflow.models.networks import ReLUNetwork
+
+DIRECTIONS, KEPT, ROUNDS = 4000, 60, 5
+"""Random starts of the search for D_max, how many directions go on, and how often they follow their pull."""
+BEYOND = 1e-6
+"""A direction is mirrored at a hyperplane so much further than onto it, relatively."""
 
 
 @dataclass(frozen=True)
@@ -124,3 +134,80 @@ def local_rate(network: ReLUNetwork, dataset: Dataset) -> float:
     root = np.linalg.cholesky(metric) if whole.any() else np.zeros_like(metric)
     sizes = np.linalg.svd(dataset.inputs @ root, compute_uv=False)
     return 2.0 * float(sizes[-1]) ** 2 / dataset.size if dataset.size >= dataset.dimension else 0.0
+
+
+class LargestPull(NamedTuple):
+    """D_max, the largest ‖D_u‖ over all activation cones; complete: False where a search found it (D_max may
+    be larger)."""
+
+    value: float
+    complete: bool
+
+
+@public
+def largest_pull(
+    dataset: Dataset, loss: Loss | None = None, slope: float = 0.0, *, limit: int = LIMIT
+) -> LargestPull:
+    """Return D_max = max_w ‖D(w, 0)‖ of Thm 1: by listing the cones, or by a search where they are too many.
+
+    The search begins at random directions, at the inputs and their opposites, follows w → ±D(w), and crosses
+    from the best cones found into those beyond a data hyperplane while ‖D‖ grows.
+
+    Examples
+    --------
+    >>> from shallowflow.data.generators import three_points
+    >>> found = largest_pull(three_points())
+    >>> round(found.value, 4), found.complete
+    (0.715, True)
+    """
+    space = span_of(dataset).dataset
+    found = pull(space, loss, slope)
+    try:
+        shortest = found.minimal_all(cones(space, limit=limit).patterns)
+    except InvalidInputError:
+        return LargestPull(_searched(found), False)
+    origin = np.linalg.norm(found.minimal(np.zeros(space.size, np.int8))[0])
+    return LargestPull(float(max(np.linalg.norm(shortest, axis=1).max(initial=0.0), origin)), True)
+
+
+def _searched(found: Pull) -> float:
+    """Return the largest ‖D‖ found without listing cones."""
+    dimension = found.inputs.shape[1]
+    filled = found.inputs[found.lengths > 0]
+    starts = np.random.default_rng(0).standard_normal((DIRECTIONS, dimension))
+    directions = np.vstack([starts, filled, -filled])
+    best = _pulled(found, directions)
+    for _ in range(ROUNDS):
+        ahead = _pulled(found, np.vstack([best.pulls, -best.pulls]))
+        best = _larger(best, ahead)
+    while True:
+        z = best.directions @ filled.T / np.sum(filled**2, axis=1)
+        beyond = best.directions[:, None] - (1.0 + BEYOND) * z[:, :, None] * filled[None]
+        tried = _larger(best, _pulled(found, beyond.reshape(-1, dimension)))
+        if not tried.norms[0] > best.norms[0] * (1.0 + ZERO):
+            return float(best.norms[0])
+        best = tried
+
+
+class _Pulled(NamedTuple):
+    """Directions (k, d), D(w) at them (k, d) and ‖D‖ (k,), the largest first."""
+
+    directions: Floats
+    pulls: Floats
+    norms: Floats
+
+
+def _pulled(found: Pull, directions: Floats) -> _Pulled:
+    """Return the pulls at the best `KEPT` of some directions."""
+    gates = np.where(directions @ found.inputs.T > 0, 1.0, found.slope)
+    pulls = (gates * found.strengths) @ found.inputs
+    norms = np.linalg.norm(pulls, axis=1)
+    order = np.argsort(-norms, kind="stable")[:KEPT]
+    return _Pulled(directions[order], pulls[order], norms[order])
+
+
+def _larger(one: _Pulled, other: _Pulled) -> _Pulled:
+    """Return the best `KEPT` of both."""
+    parts = [np.concatenate(pair) for pair in zip(one, other, strict=True)]
+    order = np.argsort(-parts[2], kind="stable")[:KEPT]
+    return _Pulled(*(part[order] for part in parts))

@@ -6,7 +6,8 @@
 - `rebalance`: (w, a) → (cw, a/c) with c = √(|a|/‖w‖): the same function, and a larger stable step.
 - `directed`: the direction that pulls most, max over ‖w‖ = 1 of |⟨r, σ(Xw)⟩|/n, by ascent from random
   directions and data
-  points; its smooth fixed points are extremal vectors of the residual ([early_alignment] Def. 1).
+  points; its smooth fixed points are extremal vectors of the residual ([early_alignment] Def. 1). It must be
+  active on more than d points (of fewer than 10 d points: on a tenth of them).
 - `recycle`: the neuron whose removal costs least after a refit makes way for a directed one; `grow` adds
   directed ones;
   `prune` takes away those that cost least. Each with a refit.
@@ -97,8 +98,12 @@ def directed(network: ReLUNetwork, dataset: Dataset, rng: np.random.Generator) -
     gains, squares = -(outputs @ residual), np.sum(outputs**2, axis=1)
     # What counts is how far the loss falls with the best outer weight: gain²/(2 Σφ²).
     values = np.where(squares > 0, gains**2 / np.maximum(squares, 1e-300), 0.0)
+    if slope == 0.0:
+        # On as few points as it has weights a neuron would fit their noise, with slopes that no data bound.
+        needed = min(dataset.dimension + 1, max(dataset.size // 10, 1))
+        values[np.sum(outputs > 0, axis=1) < needed] = 0.0
     best = int(np.argmax(values))
-    weight = float(gains[best] / squares[best]) if squares[best] > 0 else 0.0
+    weight = float(gains[best] / squares[best]) if values[best] > 0 else 0.0
     return directions[best], weight
 
 
