@@ -49,13 +49,18 @@ unit: venv
 test-slow: venv
 	$(BIN)/pytest -m slow
 
-# The PyTorch front, in an environment of its own: that of the tests and torch (its processor build is enough).
+# The PyTorch front, in an environment of its own: that of the tests and torch. Its processor build is enough (and
+# hundreds of megabytes instead of gigabytes): it is taken where pip knows a source of it, else what pip finds.
 TORCH_BIN := .venv/torch/bin
+TORCH ?= torch==2.13.0+cpu
 test-torch: venv
 	@test -x $(TORCH_BIN)/python || $(PYTHON) -m venv .venv/torch
 	@printf '%s\n' "$(CURDIR)/src" "$(CURDIR)"/.venv/lib/python*/site-packages \
 	  > "$$(echo .venv/torch/lib/python*/site-packages)/tests.pth"
-	$(TORCH_BIN)/python -m pip install --quiet --disable-pip-version-check "torch>=2.4"
+	@$(TORCH_BIN)/python -c "import torch" 2>/dev/null || \
+	  $(TORCH_BIN)/python -m pip install --quiet --disable-pip-version-check "$(TORCH)" || \
+	  { echo "test-torch: pip knows no $(TORCH); taking torch from its index"; \
+	    $(TORCH_BIN)/python -m pip install --disable-pip-version-check "torch>=2.4"; }
 	$(TORCH_BIN)/python -m pytest tests/probes
 
 # Not part of the tests: which lines and branches they run. Compiled functions count as missed.

@@ -229,8 +229,8 @@ class Along(FrozenArrays):
             )
             lines.append(
                 f"From t = {start:.4g} on it is proved that the loss tends to 0 ({way}), at least like "
-                f"e^(−{self.rates[k].max():.3g} t); it was {self.losses[k]:.4g}. At the end the proved rate is "
-                f"{self.rates[-1].max():.3g}."
+                f"e^(−{self.rates[k].max():.3g} t); it was {self.losses[k]:.4g}. At the end the proved rate "
+                f"is {self.rates[-1].max():.3g}."
             )
         else:
             lines.append("At no recorded moment is the rest of the run proved. Left to prove at its end:")

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 EDGE = 1.9
 """From this step × λ_max on descent is taken to be at the edge of stability."""
+SMALL_STEP = 0.2
+"""Below this step × λ_max a larger step is advised: with 1 descent is stable."""
 NOTHING = 0.005
 """A part of the loss below this share is not mentioned."""
 
@@ -146,6 +148,9 @@ def _stability(found: Diagnosis) -> str:
             f"step × λ_max = {product:.3g}: at the edge of stability (2) the loss bounces, "
             "and no forecast holds; take a smaller step."
         )
+    if 0.0 < product < SMALL_STEP:
+        times = 1.0 / product
+        return f"step × λ_max = {product:.3g}: a step {times:.0f} times as large would be stable too."
     return f"step × λ_max = {product:.3g}, below the limit 2."
 
 
@@ -161,7 +166,8 @@ def _advice(found: Diagnosis) -> str:
     return {
         "none": "Nothing to cure: the data are fitted."
         if found.fitted
-        else "No cure is known from this state alone.",
+        else "No escape is known for this loss. Train on: a step of up to "
+        f"{1.0 / found.sharpness if found.sharpness > 0 else 1.0:.3g} is stable.",
         "restart": "Every neuron is dead: no training can change that. Start anew.",
         "outer": f"Try: solve the outer layer and rebalance, then recycle neurons{expects}: `escape`.",
         "turn": f"Try: a few Levenberg–Marquardt steps{expects}: `escape`.",

@@ -135,3 +135,10 @@ def test_a_point_without_a_force_holds_no_neuron() -> None:
     cosh, sinh = np.cosh(2.0), np.sinh(2.0)
     np.testing.assert_allclose(moved.inner[0], [-1.0, 0.2 * cosh + 1.2 * sinh], rtol=1e-12)
     np.testing.assert_allclose(moved.outer, [1.2 * cosh + 0.2 * sinh], rtol=1e-12)
+
+
+def test_a_neuron_that_fades_for_ever_never_leaves() -> None:
+    # a < 0 and a positive force: the neuron shrinks along its own direction, for ever.
+    found = exit_time(sf.ReLUNetwork([[1e-3]], [-1e-3]), sf.Dataset([[1.0]], [1.0]))
+    assert not found.reached
+    assert found.walls == 0

@@ -30,6 +30,8 @@ SCAN = 0.5
 LEAP = 0.25
 """… or by this share of what it takes, in the exponent, until the neurons together matter."""
 BISECTIONS = 50
+LARGEST, SLOWEST = 1e140, 1e-290
+"""Weights are cut there, and slower neurons are taken to stand: squares and times stay numbers."""
 CLOSE = 1e-13
 """Relative distance to the goal at which the loss is there."""
 MOST_LOOKS = 4000
@@ -67,14 +69,14 @@ class FrozenFlow:
             logs[chosen].copy(),
             signs,
         )
-        self.walls, self.time = 0, 0.0
+        self.walls, self.time, self.moving = 0, 0.0, True
         self.forces = forces
         self.pulls = np.zeros_like(self._parts[0])
 
     def advance(self, duration: float) -> Floats:
         """Move for a time (inf: every neuron to its end); return when each has arrived, ends as in the
         kernel."""
-        from shallowflow.kernels.frozen.neuron import Fates, Forces, Neurons, follow
+        from shallowflow.kernels.frozen.neuron import FADES, STANDS, Fates, Forces, Neurons, follow
 
         count = len(self._parts[1])
         fates = Fates(
@@ -91,6 +93,7 @@ class FrozenFlow:
         self.walls += int(fates.walls.sum())
         self.time += duration
         self.pulls, self.ends = fates.pulls, fates.ends
+        self.moving = bool(np.any((fates.ends != STANDS) & (fates.ends != FADES)))
         return fates.arrivals / self._scale
 
     def state(self) -> State:
@@ -117,7 +120,8 @@ class FrozenFlow:
         gates = np.where(signs > 0, 1.0, self.network.slope)
         with np.errstate(over="ignore"):
             weights = self._scale * np.exp(2.0 * logs) * outer
-        found: Floats = np.nan_to_num(weights, posinf=1e300, neginf=-1e300) @ (gates * z)
+        # So that squares of what a neuron has become by then are numbers too.
+        found: Floats = np.clip(weights, -LARGEST, LARGEST) @ (gates * z)
         return found
 
     def moved(self) -> Small:
@@ -206,7 +210,7 @@ def exit_time(
     flow.advance(0.0)
     for _ in range(MOST_LOOKS):
         rate = float(np.max(flow.rates, initial=0.0))
-        if rate == 0.0:
+        if rate <= SLOWEST or not flow.moving:
             break
         before = flow.state(), flow.time, found
         flow.advance(_stride(flow, square, others, dataset, share * start) / rate)
@@ -228,7 +232,7 @@ def _stride(flow: FrozenFlow, loss: Loss, others: Floats, dataset: Dataset, need
     if gained <= 0.0:
         # Too small for a number: by its logarithm.
         return max(SCAN, LEAP * max(-float(np.max(flow.state()[2], initial=-np.inf)), 0.0))
-    return max(SCAN, LEAP * np.log(needed / gained)) if gained < needed else SCAN
+    return max(SCAN, LEAP * (np.log(needed) - np.log(gained))) if gained < needed else SCAN
 
 
 def _found(
