@@ -89,6 +89,10 @@ def test_json_has_a_schema_and_figures_are_figures(three: sf.Trajectory) -> None
     found = sf.diagnose(three(9.0), THREE)  # type: ignore[arg-type]
     content = json.loads(found.to_json())
     assert content["schema"] == "shallowflow/diagnosis/1"
+    documented = (
+        "loss baseline loss_name census floors anatomy forecast exit sharpness step cure expects text"
+    )
+    assert set(content) == {"schema", "step_times_sharpness", *documented.split()}
     assert content["census"]["awake"] == 44
     assert sum(content["anatomy"].values()) == pytest.approx(1.0)
     assert isinstance(found.figure(), Figure)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from itertools import pairwise
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 import shallowflow as sf
 from shallowflow.errors import InvalidInputError
 from shallowflow.experiments import Figure
+from shallowflow.readings.story import Chapter
 
 G = sf.data.GENERATORS
 
@@ -108,10 +110,19 @@ def test_a_run_at_the_edge_of_stability_says_so() -> None:
     assert told.chapters[-1].end == run.times[-1]
 
 
-@pytest.mark.parametrize("count", [60, 300])
-def test_thinning_keeps_the_names(three: sf.Trajectory, count: int) -> None:
-    thin = part(three, np.unique(np.concatenate([[0.0], np.geomspace(0.1, 200.0, count)])))
-    assert names(thin) == ["alignment", "jump", "stuck"]
+@pytest.mark.parametrize("which", ["three", "stewart", "knots"])
+@pytest.mark.parametrize("even", [True, False])
+def test_thinning_from_2000_to_60_keeps_the_names(
+    which: str, even: bool, three: sf.Trajectory, stewart: sf.Trajectory
+) -> None:
+    knots = sf.gradient_flow(sf.initialize.he_knots(40), G["curve"]("sin_5pi", 100), until=200.0)
+    run = {"three": three, "stewart": stewart, "knots": knots}[which]
+    last = float(run.times[-1])
+    found = []
+    for count in (2000, 300, 60):
+        times = np.linspace(0, last, count) if even else np.geomspace(1e-4 * last, last, count)
+        found.append(names(part(run, np.unique(np.concatenate([[0.0], times])))))
+    assert found[0] == found[1] == found[2]
 
 
 def test_chapters_have_no_gaps_and_floors_lie_below(stewart: sf.Trajectory) -> None:
@@ -128,6 +139,10 @@ def test_json_figure_and_text(three: sf.Trajectory) -> None:
     told = sf.story(three)
     content = json.loads(told.to_json())
     assert content["schema"] == "shallowflow/story/1"
+    over_time = {"moments", "awake", "dormant", "dead", "effective_width", "floor_awake", "floor_every"}
+    assert set(content) == {"schema", "chapters", "end"} | over_time
+    assert len({len(content[name]) for name in over_time}) == 1
+    assert set(content["chapters"][0]) == {field.name for field in fields(Chapter)}
     assert [chapter["paper"] for chapter in content["chapters"]] == [
         "early_alignment",
         "incremental",

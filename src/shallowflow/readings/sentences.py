@@ -71,8 +71,8 @@ def _floors(found: Diagnosis) -> list[str]:
     lines = [f"Until a neuron crosses a data point no training can get below {levels.every:.4g}."]
     if found.census.dormant.any() and levels.awake > levels.every * 1.001:
         lines[0] = (
-            f"Until a neuron crosses a data point the awake neurons cannot get below {levels.awake:.4g}, "
-            f"and all together not below {levels.every:.4g}."
+            "Until a neuron crosses a data point the awake neurons alone cannot get below "
+            f"{levels.awake:.4g}, and all together not below {levels.every:.4g}."
         )
     if levels.cone is not None and levels.cone > levels.every * 1.001 and levels.cone <= found.loss:
         lines.append(f"If no outer weight changes its sign, not below {levels.cone:.4g}.")

@@ -108,11 +108,13 @@ class Story(FrozenArrays):
         return function("shallowflow.reporting.figures.readings:plot_reading")(self, path)
 
     def to_json(self) -> str:
-        """Return chapters and counts as JSON, with a schema."""
+        """Return chapters, counts and floors over time as JSON, with a schema; None: no floor."""
         counted = {
             name: getattr(self, name).tolist()
             for name in ("moments", "awake", "dormant", "dead", "effective_width")
         }
+        for name in ("floor_awake", "floor_every"):
+            counted[name] = [level if np.isfinite(level) else None for level in getattr(self, name).tolist()]
         end = None if self.end is None else self.end.to_dict()
         content = {"schema": SCHEMA, "chapters": [asdict(c) for c in self.chapters], **counted, "end": end}
         return json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False)
