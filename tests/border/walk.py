@@ -245,6 +245,7 @@ def main() -> None:
     names = [call.name for call in calls() if given.only in call.name]
     total: Counter[str] = Counter()
     wrong: list[list[str]] = []
+    by_name: dict[str, dict[str, int]] = {}
     for i in range(0, len(names), 12):
         part = names[i : i + 12]
         command = [
@@ -260,6 +261,7 @@ def main() -> None:
         lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
         for line in lines:
             total.update(line["counts"])
+            by_name[line["name"]] = line["counts"]
             wrong += line["wrong"]
         if len(lines) < len(part):
             missing = part[len(lines)]
@@ -271,7 +273,7 @@ def main() -> None:
     print(dict(total), Counter(one[0] for one in wrong))
     if given.out:
         with open(given.out, "w", encoding="utf-8") as file:
-            json.dump({"counts": total, "wrong": wrong}, file, indent=1)
+            json.dump({"counts": total, "by_name": by_name, "wrong": wrong}, file, indent=1)
 
 
 if __name__ == "__main__":
