@@ -12,6 +12,7 @@ from shallowflow.arrays import Floats
 from shallowflow.dynamics.clock.protocol import flatten, unflatten
 from shallowflow.landscape import population_loss
 from shallowflow.landscape.two_timescale.population import best_target_outer, target_gradient
+from shallowflow.readings.arrivals import arrivals
 from tests.dynamics.engines.test_dense_flow import problem
 
 CURVE = sf.data.GENERATORS["curve"]("sin_pi", 20)
@@ -203,6 +204,23 @@ def test_hitting_times_are_those_of_the_limit_for_every_start() -> None:
             assert np.min(np.abs(np.array(hits) - times[i])) < 1e-9
         few += np.histogram(network.positions, [0, *target.breakpoints, 1])[0].min() < 2
     assert few > 10
+
+
+@pytest.mark.parametrize("seed", range(7))
+def test_hitting_times_are_those_of_the_flow_for_random_starts(seed: int) -> None:
+    """ε = 10⁻⁶, η = 10⁻³, most starts without two neurons on some piece.
+
+    A neuron arrives at s²/2 beside a jump s, and is within η/2 of it η/s² before it hits.
+    """
+    target, epsilon = sf.PiecewiseConstant([0.25, 0.5, 0.75], [0.0, 2.0, 1.0, 2.5]), 1e-6
+    network = sf.StepNetwork(np.random.default_rng(seed).random(8), np.zeros(8), 0.0, 1e-3)
+    times = sf.hitting_times(network, target)
+    assert np.all(np.isfinite(times))
+    start, until = sf.landscape.best_outer(network, target), 1.3 * times.max() + 0.05
+    flow = sf.population_flow(start, target, until=until / epsilon, epsilon=epsilon)
+    seen = epsilon * np.array([one.time for one in arrivals(flow, target)])
+    early = network.sharpness / target.jumps**2
+    np.testing.assert_array_less(np.abs(times - early - seen), 0.5 * early + 0.01 * times)
 
 
 def test_jumps_that_are_never_reached_or_late_are_known_to_be_so() -> None:
