@@ -309,7 +309,7 @@ STARTS = {
     "repelled": [0.0, 2.0, 0.0, 0.0],
 }
 """Targets at −½, 0, ½, 1 for a neuron ½ σ(x): both sides push its kink at 0 the same way, to 0, off 0."""
-FLOWS = {"walls": "two-valued", "cones": "", "stages": "two-valued", "dense": ""}
+FLOWS = {"walls": "two-valued", "cones": "", "stages": "two-valued", "dense": "two-valued"}
 """Engines of the flow with hyperplanes, and what they say of a start on one that repels."""
 
 
