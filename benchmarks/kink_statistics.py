@@ -45,9 +45,9 @@ Chooser = Callable[[FloatArray, FloatArray], tuple[int | None, Predict]]
 COVERAGE_SEED, CHOICE_SEED, LEVEL_SEED = 2811, 2812, 2813
 KNOWN_SETS = 500
 SELECTED_SETS, PEER_SETS = {50: 200, 200: 60, 1000: 12}, {50: 40, 200: 30, 1000: 10}
-PEER_RESTARTS = 10
-"""Of piecewise-regression for intervals (100 by default, which takes 5 s at n = 1000)."""
-CHOICE_SETS, MOST_KNOTS = 10, 7
+PEER_RESTARTS = 20
+"""Of piecewise-regression (100 by default: 5 s for intervals at n = 1000, 8 s for a choice at n = 200)."""
+CHOICE_SETS, MOST_KNOTS = 4, 7
 LEVEL_SETS = 200
 TRUTHS: dict[int, tuple[list[float], list[float]]] = {
     0: ([], [0.0, 1.0]),
@@ -142,7 +142,7 @@ def with_piecewise_regression(x: FloatArray, y: FloatArray) -> tuple[int, Predic
     np.random.seed(0)  # noqa: NPY002  (the library draws from NumPy's global generator)
     library = importlib.import_module("piecewise_regression")
     with redirect_stdout(StringIO()):
-        found = library.ModelSelection(x, y, max_breakpoints=MOST_KNOTS, verbose=False)
+        found = library.ModelSelection(x, y, max_breakpoints=MOST_KNOTS, n_boot=PEER_RESTARTS, verbose=False)
     rows = [one for one in found.model_summaries if one["converged"]]
     number = int(min(rows, key=lambda one: one["bic"])["n_breakpoints"])
     if number == 0:
@@ -174,13 +174,13 @@ def with_tree(x: FloatArray, y: FloatArray) -> tuple[None, Predict]:
 
 def choosers() -> dict[str, tuple[Chooser, int]]:
     """Methods by name, and on how many data sets of a number of knots each is tried."""
-    found = {"ANLS": (ours("bic"), CHOICE_SETS), "ANLS, cv": (ours("cv"), 4)}
+    found = {"ANLS": (ours("bic"), CHOICE_SETS), "ANLS, cv": (ours("cv"), CHOICE_SETS)}
     peers: tuple[tuple[str, Chooser, str, int], ...] = (
-        ("pwlf", with_pwlf, "pwlf", 4),
+        ("pwlf", with_pwlf, "pwlf", 2),
         ("piecewise-regression", with_piecewise_regression, "piecewise_regression", 1),
         ("ruptures", with_ruptures, "ruptures", CHOICE_SETS),
         ("spline", with_spline, "sklearn", CHOICE_SETS),
-        ("tree", with_tree, "sklearn", 4),
+        ("tree", with_tree, "sklearn", CHOICE_SETS),
     )
     return found | {name: (fit, sets) for name, fit, module, sets in peers if installed(module)}
 

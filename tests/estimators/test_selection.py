@@ -142,7 +142,7 @@ def test_correlated_noise_alone_gets_hardly_any_knots() -> None:
     """Neighbours that lean on each other got 13 to 31 knots by cross-validation, 4 to 29 by plain BIC."""
     numbers = []
     for seed in range(10):
-        y = autoregressive(200, 0.8, np.random.default_rng(seed))
+        y = autoregressive(200, 0.8, np.random.default_rng([2814, seed]))
         numbers.append(ANLSRegressor().fit(np.arange(200.0), y))
     assert sum(model.n_knots_ <= 2 for model in numbers) >= 9
     assert all("correlated" in " ".join(model.notes_) for model in numbers if model.n_knots_ == 0)
@@ -153,6 +153,19 @@ def test_waves_get_their_knots() -> None:
     x = np.arange(732) / 732
     y = np.sin(2 * np.pi * 61 * x) + 0.1 * np.random.default_rng(0).standard_normal(732)
     assert 110 <= ANLSRegressor().fit(x, y).n_knots_ <= 135
+
+
+def test_what_is_no_noise_is_said() -> None:
+    """Short waves in noise are too dear for the criterion; correlated noise is not taken for them."""
+    rng = np.random.default_rng(2)
+    wave = np.sin(np.arange(732) * np.pi / 6) + 0.3 * rng.standard_normal(732)
+    model = ANLSRegressor().fit(np.arange(732.0), wave)
+    assert "has a period or further bends" in " ".join(model.notes_)
+    said = 0
+    for rho in (0.0, 0.5) * 20:
+        noise = autoregressive(200, rho, rng)
+        said += "further bends" in " ".join(ANLSRegressor(0).fit(np.arange(200.0), noise).notes_)
+    assert said <= 3  # at 1 %: more than 3 of 40 has probability 0.1 %
 
 
 def test_outliers_are_named_and_count_for_little() -> None:

@@ -24,7 +24,7 @@ from shallowflow.estimators.intervals import (
     model_of,
     slope_intervals,
 )
-from shallowflow.estimators.noise import LEAST_NOISE, WHITE, Correlation, correlation
+from shallowflow.estimators.noise import LEAST_NOISE, WHITE, Correlation, correlation, explained_by
 from shallowflow.estimators.points import Points, Rows
 from shallowflow.estimators.selection import Selected
 from shallowflow.lazy import function
@@ -298,6 +298,11 @@ class SummarisedRegressor(UnivariateRegressor):
             notes.append(
                 f"Neighbouring residuals are correlated (ρ = {used.rho:.2f}): {points.size:g} points count "
                 f"as {points.size / used.tau:.0f}."
+            )
+        if not exact and not explained_by(rest, self.noise_.rho):
+            notes.append(
+                "What is left is no such noise, but has a period or further bends: intervals are too short, "
+                "and selection='cv' may predict better."
             )
         others = other_pieces(points, self._chosen_, self.jumps_) if self._comparable() else []
         self.notes_ = [*notes, *self._outlier_notes(), *self._piece_notes(weights), *others]
