@@ -488,6 +488,14 @@ def test_pieces_shrink_where_they_take_too_long(monkeypatch: pytest.MonkeyPatch)
     assert lengths == [1, 2, 4, 8, 4, 4, 2, 1, 1, 1]
 
 
+def test_thousands_of_short_pieces_do_not_overflow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shallowflow.dynamics.clock.loop.time.perf_counter", lambda: 0.0)
+    meter = Meter(lambda share: None, 1e7, 0.01)
+    for _ in range(3000):
+        assert np.isfinite(meter.horizon(5.0))
+        meter.show(Piece(np.array([5.0, 5.01])))
+
+
 def test_the_networks_of_a_run_are_its_own() -> None:
     """Recorded values are copies: an engine goes on writing into its arrays."""
     trajectory = ticked(sf.Record.every(1), 3)
