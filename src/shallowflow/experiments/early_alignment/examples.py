@@ -360,7 +360,7 @@ FIG1 = Experiment(
     "Figure 1, §4, §6, App. B",
     scales({"assumed": ASSUMED, "size": 40, "seed": 0, "random": 300}, paper={"random": 3000}),
     run_fig1,
-    cost={"quick": 2},
+    cost={"quick": 1.1},
 )
 NATURE = Experiment(
     "early_alignment/nature",
@@ -372,7 +372,7 @@ NATURE = Experiment(
         paper={"width": 200_000, "until": 4_000.0, "seeds": (0, 1, 2, 3, 4)},
     ),
     run_nature,
-    cost={"quick": 6.4, "paper": 2008},
+    cost={"quick": 3.9, "paper": 2008},
 )
 WIDTH = Experiment(
     "early_alignment/width",
@@ -396,5 +396,5 @@ WIDTH = Experiment(
         },
     ),
     run_width,
-    cost={"quick": 1.7, "paper": 171},
+    cost={"quick": 0.1, "paper": 171},
 )

@@ -260,7 +260,7 @@ LIMITS = Experiment(
         paper={"samples": 100, "width": 2_000, "until": 4_000.0},
     ),
     run_limits,
-    cost={"quick": 28},
+    cost={"quick": 45},
 )
 CRITICAL_SCALE = Experiment(
     "early_alignment/critical_scale",
@@ -272,5 +272,5 @@ CRITICAL_SCALE = Experiment(
         paper={"etas": (0.01, 0.02, 0.05, 0.1, 0.15), "widths": (20, 100, 500, 2_000), "samples": 12},
     ),
     run_critical_scale,
-    cost={"quick": 35},
+    cost={"quick": 39},
 )

@@ -321,5 +321,5 @@ CAUSES = Experiment(
         paper={"seeds": 40, "hybrid_seeds": 4, "hybrid_steps": 100_000, "stages_seeds": 12},
     ),
     run_causes,
-    cost={"quick": 33},
+    cost={"quick": 53, "paper": 250},
 )

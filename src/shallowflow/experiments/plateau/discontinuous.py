@@ -248,5 +248,5 @@ FIG10 = Experiment(
         paper={"steps": steps_of(5_000_000, 1_000_000, 100_000, 100_000)},
     ),
     run_fig10,
-    cost={"quick": 5.7},
+    cost={"quick": 29, "paper": 240},
 )

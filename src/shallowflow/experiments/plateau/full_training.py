@@ -329,7 +329,7 @@ FIG4 = Experiment(
         paper={"steps": 100_000_000, "flow_steps": 100_000_000},
     ),
     run_fig4,
-    cost={"quick": 1.6},
+    cost={"quick": 9.8, "paper": 12},
 )
 FIG7 = Experiment(
     "plateau/fig7",
@@ -337,8 +337,13 @@ FIG7 = Experiment(
     "Figure 7, §5.1",
     _SINE,
     run_fig7,
-    cost={"quick": 2.6},
+    cost={"quick": 6.1, "paper": 17},
 )
 FIG8 = Experiment(
-    "plateau/fig8", "sin πx: parameters converge", "Figure 8, §5.1", _SINE, run_fig8, cost={"quick": 2.3}
+    "plateau/fig8",
+    "sin πx: parameters converge",
+    "Figure 8, §5.1",
+    _SINE,
+    run_fig8,
+    cost={"quick": 5, "paper": 16},
 )

@@ -159,7 +159,7 @@ FIG3 = Experiment(
     "Figure 3, §3.1",
     scales(SKETCH),
     run_fig3,
-    cost={"quick": 0.2, "paper": 0.2},
+    cost={"quick": 0.75, "paper": 0.1},
 )
 FIG5 = Experiment(
     "plateau/fig5",
@@ -167,7 +167,7 @@ FIG5 = Experiment(
     "Figure 5, §3.3, Prop. F.1",
     scales({"width": 100, "size": 500, "seed": 0, "starts": 12, "until": 1.0}),
     run_fig5,
-    cost={"quick": 0.7, "paper": 0.7},
+    cost={"quick": 1.2, "paper": 0.63},
 )
 FIG6 = Experiment(
     "plateau/fig6",

@@ -195,5 +195,5 @@ COUNTEREXAMPLE = Experiment(
         paper={"targets": 200},
     ),
     run_counterexample,
-    cost={},
+    cost={"quick": 6.6},
 )

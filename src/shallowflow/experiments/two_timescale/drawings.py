@@ -205,7 +205,7 @@ FIG1 = Experiment(
     "Figure 1, §2, App. C",
     scales({"sharpness": 0.02, "seed": 1}, quick={"draws": 100}, paper={"draws": 1000}),
     run_fig1,
-    cost={"quick": 0.1, "paper": 0.2},
+    cost={"quick": 1.9, "paper": 0.8},
 )
 FIG2 = Experiment(
     "two_timescale/fig2",
@@ -213,7 +213,7 @@ FIG2 = Experiment(
     "Figure 2, §4.2, (7)",
     scales({}),
     run_fig2,
-    cost={"quick": 0.1, "paper": 0.1},
+    cost={"quick": 2.2, "paper": 1.2},
 )
 FIG7 = Experiment(
     "two_timescale/fig7",
@@ -221,5 +221,5 @@ FIG7 = Experiment(
     "Figure 7, App. B.3",
     scales({"sharpness": 4e-3, "until": 2.0}, quick={"records": 400}, paper={"records": 2000}),
     run_fig7,
-    cost={"quick": 0.5, "paper": 2.0},
+    cost={"quick": 0.56, "paper": 1.5},
 )

@@ -181,7 +181,7 @@ FIG4 = Experiment(
     "Figure 4, §6, App. C Table 1",
     scales({"early": 0.05}, **training.TWO_TIMESCALE),
     run_fig4,
-    cost={"quick": 0.5, "paper": 5.6},
+    cost={"quick": 1.7, "paper": 6.4},
 )
 FIG5 = Experiment(
     "two_timescale/fig5",

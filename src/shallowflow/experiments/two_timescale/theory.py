@@ -234,7 +234,7 @@ THEOREMS = Experiment(
         paper={"samples": 5000, "draws": 2000, "starts": 500},
     ),
     run_theorems,
-    cost={},
+    cost={"quick": 2.3},
 )
 
 
@@ -373,5 +373,5 @@ ORDERS = Experiment(
         paper={"h": (1e-3, 3e-4, 1e-4, 3e-5, 1e-5, 3e-6), "seeds": 50},
     ),
     run_orders,
-    cost={},
+    cost={"quick": 3, "paper": 5.8},
 )

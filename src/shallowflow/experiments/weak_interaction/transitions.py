@@ -271,7 +271,7 @@ FIG1 = Experiment(
     "Figure 1, §4.2, Theorem 2",
     scales({"sizes": (1e2, 1e4, 1e8, 1e20, 1e100), "alignment": 1.0, "turned": 0.5}),
     run_fig1,
-    cost={"quick": 0.6, "paper": 0.6},
+    cost={"quick": 1.2, "paper": 1.2},
 )
 RATES = Experiment(
     "weak_interaction/rates",
@@ -289,5 +289,5 @@ RATES = Experiment(
         paper={"grouped": (256, 1024, 4096, 16384, 65536, 262144)},
     ),
     run_rates,
-    cost={"quick": 0.3, "paper": 1},
+    cost={"quick": 0.12, "paper": 0.17},
 )
