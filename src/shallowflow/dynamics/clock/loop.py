@@ -113,8 +113,7 @@ class Meter:
             return
         seconds = time.perf_counter() - self._begun
         if seconds < PROGRESS_SECONDS / 2:
-            # More ticks than a float can count are never made; a thousand short pieces would overflow.
-            self._chunk = min(2 * self._chunk, 2**53)
+            self._chunk = min(2 * self._chunk, 2**53)  # more than are ever made: it must stay a float
         elif seconds > 2 * PROGRESS_SECONDS:
             self._chunk = max(self._chunk // 2, 1)
         share = float(piece.times[-1]) / self._until if piece.share is None else piece.share
