@@ -290,3 +290,13 @@ def test_no_intervals_are_claimed() -> None:
     assert list(model.to_frame().columns) == ["piece", "left", "right", "slope", "intercept"]
     with pytest.raises(InvalidInputError, match="intervals: are for continuous fits without constraints"):
         model.knot_intervals()
+
+
+def test_what_a_constraint_keeps_from_fitting_is_no_correlated_noise() -> None:
+    rng = np.random.default_rng(8)
+    x = np.linspace(0, 10, 120)
+    y = np.interp(x, [0, 2, 5.5, 10], [0, 5, 1, 9]) + 0.3 * rng.standard_normal(120)
+    model = ANLSRegressor(monotone="increasing").fit(x, y)
+    assert model.n_knots_ >= 2
+    assert model.noise_.tau == 1
+    assert not any("correlated" in note for note in model.notes_)

@@ -252,13 +252,16 @@ def constrained(
         values = criterion({n - start: loss for n, loss in fits.items()}, points.size, float(coarse.w.sum()))
         return max(found) - start >= min(values, key=lambda n: values[n]) + PAST
 
-    found = walked(problem, most, _Starts(coarse, own, seed, least), enough, progress)
+    begin = _Starts(coarse, own, seed, least)
+    found = walked(problem, most, begin, enough, progress)
     fits = {n: _fitted(problem, free) for n, (free, loss) in found.items() if np.isfinite(loss)}
     if not fits:
         raise InvalidInputError(f"through: no function with {most + known} knots or fewer obeys")
-    start = min(fits)
-    choice = choose({n - start: fit for n, fit in fits.items()}, points.size, float(coarse.w.sum()))
-    number = max(choice.number + start, min(bounds[0] - known, max(fits)))
+    start, total = min(fits), float(coarse.w.sum())
+    # What a constraint keeps from fitting is no noise: its correlation is that of the fit without it.
+    noise = choose(begin.fitted(), points.size, total).noise
+    values_ = criterion({n - start: fit.loss for n, fit in fits.items()}, points.size, total, noise.tau)
+    number = max(min(values_, key=lambda n: values_[n]) + start, min(bounds[0] - known, max(fits)))
     if exactly is not None:
         number = min(exactly - known, max(fits))
         if number not in fits:
@@ -267,8 +270,8 @@ def constrained(
     loss, knots, lines = ConstrainedFit(points, own, least).lines(free)
     return Obeying(
         {n + known: fit for n, fit in fits.items()},
-        {n + start + known: value for n, value in choice.values.items()},
-        choice.noise,
+        {n + start + known: value for n, value in values_.items()},
+        noise,
         loss,
         knots,
         lines,
@@ -287,6 +290,11 @@ class _Starts:
 
     def __init__(self, points: Points, own: Constraints, seed: Floats, least: int) -> None:
         self._path, self._own, self._seed = Path(points, least=least), own, seed
+
+    def fitted(self) -> dict[int, Fitted]:
+        """Return the fits without constraints, with up to 20 knots."""
+        self._path.walk(range(min(default_largest(self._path.points), FEW) + 1))
+        return self._path.fitted()
 
     def __call__(self, number: int) -> list[Floats]:
         x = self._path.points.x

@@ -289,6 +289,8 @@ class SummarisedRegressor(UnivariateRegressor):
         exact = float(rest @ rest) <= LEAST_NOISE**2 * float(points.w.sum())
         self.noise_ = WHITE if exact else correlation(rest, 2 * self.n_knots_ + 2)
         chosen = self._chosen_.noise if self._chosen_ is not None else self.noise_
+        if self._obeys_:
+            self.noise_ = chosen  # what a constraint keeps from fitting is no noise
         notes = []
         if dropped:
             notes.append(f"{dropped} row{'s' if dropped > 1 else ''} without a value left out.")
