@@ -159,7 +159,6 @@ SPECIAL: dict[str, dict[str, Any]] = {
 """Right values of single callables."""
 NOT_WALKED = {
     "shallowflow.reproduce": "runs an experiment: minutes",
-    "shallowflow.experiments.reproduce": "runs an experiment: minutes",
     "shallowflow.studies.Cluster": "starts worker processes: tests/studies/test_cluster.py",
     "shallowflow.studies.Executor": "a protocol",
     "shallowflow.studies.run": "runs what it is given: tests/studies",
