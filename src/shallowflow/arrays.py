@@ -267,7 +267,10 @@ def public(function: Callable[Given, Value]) -> Callable[Given, Value]:
             if isinstance(given[name], np.ndarray | list | tuple | set | dict):
                 raise InvalidInputError(f"{name}: must be a single value, got {shown(given[name])}")
         together = ("network", "dataset", "trajectory")
-        _check_fit(*(given.get(name) if name in kinds else None for name in together))
+        fitting = [
+            given.get(name) if isinstance(given.get(name), kinds.get(name, ())) else None for name in together
+        ]
+        _check_fit(*fitting)
         return _in_range(function, *args, **kwargs)
 
     return checked
