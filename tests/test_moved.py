@@ -26,6 +26,13 @@ def test_importing_an_old_module_names_the_new_one(old: str) -> None:
     assert raised.value.name == f"shallowflow.{old}"
 
 
+def test_no_module_of_today_is_called_gone() -> None:
+    root = TABLE.parent
+    places = {old: root.joinpath(*old.split(".")) for old in MOVED}
+    found = [old for old, place in places.items() if place.with_suffix(".py").exists() or place.is_dir()]
+    assert [old for old in found if not root.joinpath(*old.split("."), "__init__.py").exists()] == []
+
+
 def test_modules_that_never_were_are_not_found_as_ever() -> None:
     with pytest.raises(ModuleNotFoundError, match=r"No module named 'shallowflow.nonsense'"):
         import_module("shallowflow.nonsense")

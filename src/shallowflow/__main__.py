@@ -18,12 +18,13 @@ _received: list[int] = []
 
 def main() -> None:
     """Import the command line and run it."""
-    for number in WORDS:
+    heeded = [number for number in WORDS if signal.getsignal(number) is not signal.SIG_IGN]
+    for number in heeded:
         signal.signal(number, _leave)
     from shallowflow.cli import main as program
 
-    signal.signal(signal.SIGINT, _raise)
-    signal.signal(signal.SIGTERM, _raise)
+    for number in heeded:
+        signal.signal(number, _raise)
     try:
         program()
     except SystemExit as end:
@@ -49,7 +50,7 @@ def _raise(number: int, *_: Any) -> NoReturn:
     if _received:
         _leave(number)
     _received.append(number)
-    raise KeyboardInterrupt
+    raise KeyboardInterrupt(WORDS[signal.Signals(number)][1])
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import copy
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
+from contextvars import ContextVar
 from math import isfinite
 from types import NoneType, UnionType
 from typing import Any, NoReturn, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -27,6 +28,7 @@ Seed = None | int | np.random.SeedSequence | np.random.Generator
 Array = TypeVar("Array", Floats, Ints, Bools)
 Value = TypeVar("Value")
 Given = ParamSpec("Given")
+_INSIDE: ContextVar[bool] = ContextVar("inside a public function or a run", default=False)
 SCALARS = {f"{kind}{none}" for kind in ("float", "int", "bool", "str") for none in ("", " | None")}
 """Annotations of parameters that take one value."""
 SEED_WORDS = 4
@@ -278,15 +280,18 @@ def public(function: Callable[Given, Value]) -> Callable[Given, Value]:
 
 def _in_range(function: Callable[Given, Value], *args: Given.args, **kwargs: Given.kwargs) -> Value:
     """Return what a function returns; refuse what overflows, unless a caller or a run deals with that."""
-    if np.geterr()["over"] != "warn":
+    if _INSIDE.get() or np.geterr()["over"] == "ignore":
         return function(*args, **kwargs)
+    entered = _INSIDE.set(True)
     try:
         with np.errstate(over="raise", divide="raise", invalid="raise"):
             return function(*args, **kwargs)
-    except (ArithmeticError, np.linalg.LinAlgError) as error:
-        rule = f"numbers are too large or too small for double precision ({error})"
-        advice = "rescale inputs, targets or weights"
+    except (FloatingPointError, OverflowError, ZeroDivisionError, np.linalg.LinAlgError) as error:
+        rule = f"cannot be computed in double precision ({error})"
+        advice = "numbers that are very large, very small or zero: rescale inputs, targets or weights"
         raise InvalidInputError(f"{function.__name__}: {rule}; {advice}") from error
+    finally:
+        _INSIDE.reset(entered)
 
 
 def _other(value: object, allowed: tuple[type, ...]) -> bool:

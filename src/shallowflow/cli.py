@@ -64,8 +64,8 @@ class Program(click.Group):
         except BrokenPipeError:
             _discard_output()
             ctx.exit(READER_GONE)
-        except (KeyboardInterrupt, click.Abort):
-            click.echo("interrupted", err=True)
+        except (KeyboardInterrupt, click.Abort) as stop:
+            click.echo(str(stop) or "interrupted", err=True)
             ctx.exit(INTERRUPTED)
 
 

@@ -131,7 +131,9 @@ def _interrupt(*_: object) -> None:
     raise Interrupted
 
 
-def make(call: Call, changed: str, arguments: Mapping[str, Any]) -> tuple[str, list[Finding]]:
+def make(
+    call: Call, changed: str, arguments: Mapping[str, Any], longest: float = LONGEST
+) -> tuple[str, list[Finding]]:
     """Make one call; return "returned" or "refused" or "wrong", and what was wrong."""
     findings = []
 
@@ -139,10 +141,10 @@ def make(call: Call, changed: str, arguments: Mapping[str, Any]) -> tuple[str, l
         findings.append(Finding(kind, call.name, changed, str(detail)[:300]))
 
     answer, began = "returned", time.monotonic()
-    signal.signal(signal.SIGALRM, _interrupt)
+    before = signal.signal(signal.SIGALRM, _interrupt)
     with _quiet() as printed, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        signal.setitimer(signal.ITIMER_REAL, LONGEST)
+        signal.setitimer(signal.ITIMER_REAL, longest)
         try:
             result = call.function(**arguments)
             if (bad := silent(result)) and _finite(arguments):
@@ -152,13 +154,14 @@ def make(call: Call, changed: str, arguments: Mapping[str, Any]) -> tuple[str, l
             if not str(error).strip():
                 found("raw", "an error without a message")
         except Interrupted:
-            found("slow", f"no answer within {LONGEST:g} s")
+            found("slow", f"no answer within {longest:g} s")
         except BaseException as error:
             found("raw", f"{type(error).__name__}: {error}")
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0.0)
-    if time.monotonic() - began > LONGEST + PATIENCE:
-        found("deaf", f"reacted after {time.monotonic() - began - LONGEST:.1f} s")
+            signal.signal(signal.SIGALRM, before)
+    if time.monotonic() - began > longest + PATIENCE:
+        found("deaf", f"reacted after {time.monotonic() - began - longest:.1f} s")
     for one in caught:
         found(
             "warning",
@@ -219,7 +222,10 @@ def walked(names: list[str], seed: int, share: float) -> None:
         counts: Counter[str] = Counter()
         findings: list[Finding] = []
         for changed, arguments in variations(by_name[name], seed, share):
-            answer, wrong = make(by_name[name], changed, arguments)
+            # The first call may compile.
+            answer, wrong = make(
+                by_name[name], changed, arguments, 120.0 if changed == "nothing" else LONGEST
+            )
             counts[answer] += 1
             findings += wrong
         print(

@@ -17,6 +17,12 @@ def test_levels_and_first_jump_are_those_of_the_flow_where_the_limit_is_not(digi
         assert sum(limit for _, limit, _ in verdicts) < 8
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("digits", [8, 16, 30, 100])
+def test_levels_and_first_jump_of_200_problems(digits: int) -> None:
+    assert all(within_one_percent(seed, digits)[0] for seed in range(200))
+
+
 @pytest.mark.parametrize(("seed", "digits"), [(0, 8), (3, 16), (5, 30), (34, 8)])
 def test_the_end_of_the_flow_is_foreseen(seed: int, digits: int) -> None:
     network, data = any_norms(seed, digits)

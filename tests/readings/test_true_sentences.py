@@ -1,4 +1,8 @@
-"""200 random runs: every number that `story` and `diagnose` print is recomputed from raw parameters."""
+"""200 random runs: what `story` and `diagnose` print is recomputed from raw parameters.
+
+Each number of a sentence must be among those recomputed for its run; forecasts, exit clocks and what a cure
+may bring are estimates and left to tests of their own, but for the first step of 1 % of the forecast.
+"""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from shallowflow.arrays import one_of, positive
+from shallowflow.arrays import one_of, positive, public
 from shallowflow.certificates.alignment_phase import (
     AlignmentQuery,
     Surroundings,
@@ -51,6 +51,7 @@ from shallowflow.models.networks import ReLUNetwork
 from shallowflow.readings.settings import agreed
 
 
+@public
 def lemma_1(
     network: ReLUNetwork, dataset: Dataset, trajectory: Trajectory | None = None, *, accuracy: float = 1e-6
 ) -> Certificate:
@@ -82,6 +83,7 @@ def _balance_drift(network: ReLUNetwork, trajectory: Trajectory) -> tuple[float,
     return (drift / size if size > 0 else 0.0), int(changed.sum())
 
 
+@public
 def theorem_1(
     network: ReLUNetwork | None,
     dataset: Dataset,
@@ -105,6 +107,7 @@ def theorem_1(
     return alignment_certificate(query, trajectory, speed, accuracy)
 
 
+@public
 def theorem_3(
     network: ReLUNetwork | None,
     dataset: Dataset,
@@ -150,6 +153,7 @@ def _vanishing(query: AlignmentQuery) -> tuple[Hypothesis, ...]:
     return (Hypothesis(name, stays or None),)
 
 
+@public
 def theorem_2(
     network: ReLUNetwork | None,
     dataset: Dataset,
@@ -167,6 +171,7 @@ def theorem_2(
     return Certificate("early_alignment/theorem-2", hypotheses, promises)
 
 
+@public
 def theorem_4(
     network: ReLUNetwork | None,
     dataset: Dataset,
@@ -259,6 +264,7 @@ FITS = 1e-12
 EPSILON, ALPHA_0 = 0.25, 0.1
 
 
+@public
 def verdict(question: Question) -> Verdict:
     """Return extremal vectors, thresholds, and Lemma 1 and Theorems 1 to 4 on the data and a start.
 

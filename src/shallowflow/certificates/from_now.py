@@ -39,6 +39,7 @@ from shallowflow.dynamics.clock.trajectory import Trajectory, checked_trajectory
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.geometry.activity import Resting, Signs, activity, check_relu, check_relu_problem
 from shallowflow.landscape.geometry.floors import free_directions
+from shallowflow.models.loss import SquareLoss
 from shallowflow.models.networks import ReLUNetwork
 from shallowflow.readings.settings import agreed
 
@@ -153,6 +154,7 @@ def _standing_pattern(
     return best
 
 
+@public
 def from_now(
     network: ReLUNetwork,
     dataset: Dataset,
@@ -165,6 +167,9 @@ def from_now(
     trajectory: the run from here on, if there is one; it must keep below L e^{−rate·t}.
     """
     pace = positive(speed, "speed") if trajectory is None else _pace(trajectory, speed)
+    if trajectory is not None:
+        trajectory.setting.agreed("data", dataset, dataset)
+        _check_flow(trajectory)
     found = standing(network, dataset, speed=pace)
     rate = max(found.rates)
     hypotheses = (
@@ -189,6 +194,15 @@ def from_now(
         Promise("the loss tends to 0 at least at the rate", rate),
     )
     return Certificate("weak_interaction/from-now", hypotheses, promises)
+
+
+def _check_flow(trajectory: Trajectory) -> None:
+    """Refuse a run of another loss, or one that is no flow, where the trajectory says so."""
+    loss, verb = trajectory.setting.loss, trajectory.setting.verb
+    if loss is not None and loss != SquareLoss():
+        raise InvalidInputError(f"trajectory: must be of the loss SquareLoss(), got one of {loss!r}")
+    if verb not in (None, "gradient_flow"):
+        raise InvalidInputError(f"trajectory: must be a flow, whose rest is proved; got one of {verb}")
 
 
 def _pace(trajectory: Trajectory, speed: float) -> float:
@@ -280,10 +294,10 @@ def along(trajectory: Trajectory, dataset: Dataset | None = None, *, speed: floa
     >>> found.proved_from is not None
     True
     """
-    pace, known = _pace(trajectory, speed), trajectory.setting.data
-    data = dataset if dataset is not None else known
+    pace, data = _pace(trajectory, speed), trajectory.setting.agreed("data", dataset, None)
     if not isinstance(data, Dataset):
         raise InvalidInputError("dataset: the trajectory does not say its data: give them")
+    _check_flow(trajectory)
     recorded = trajectory.path.times
     chosen = np.unique(np.linspace(0, len(recorded) - 1, min(len(recorded), MOST_TIMES)).astype(int))
     rows = []

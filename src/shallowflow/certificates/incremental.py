@@ -17,7 +17,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from shallowflow.arrays import Floats, positive, probability, shown
+from shallowflow.arrays import Floats, positive, probability, public, shown
 from shallowflow.certificates.certificate import (
     Certificate,
     Hypothesis,
@@ -47,6 +47,7 @@ MOMENTS = 20
 """Times per plateau at which the distance is measured."""
 
 
+@public
 def theorem_2(
     network: ReLUNetwork | LogScaledNetwork,
     dataset: Dataset,
@@ -177,6 +178,7 @@ def _parameters(network: Network) -> Floats:
     return np.concatenate([plain.inner.ravel(), plain.outer])
 
 
+@public
 def theorem_3(
     network: ReLUNetwork | LogScaledNetwork,
     dataset: Dataset,
@@ -259,6 +261,7 @@ def _mask_hypotheses(network: ReLUNetwork | LogScaledNetwork, dataset: Dataset) 
     return [Hypothesis.that(name, number, "<=", 0) for name, number in counted]
 
 
+@public
 def verdict(question: Question) -> Verdict:
     """Return the jumps of Algorithm 1 for a balanced start, or why the data are not of the paper's kind."""
     dataset = question.dataset

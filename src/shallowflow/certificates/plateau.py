@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from shallowflow.arrays import Floats, count, one_of, positive
+from shallowflow.arrays import Floats, count, one_of, positive, public
 from shallowflow.certificates.certificate import Certificate, Hypothesis, Promise, Question, Verdict, failures
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.clock.protocol import flatten
@@ -29,6 +29,7 @@ from shallowflow.readings.settings import agreed
 from shallowflow.readings.stages import Stage, recorded_loss, stages
 
 
+@public
 def theorem_3_1(
     network: KnotNetwork,
     dataset: Dataset,
@@ -107,6 +108,7 @@ def _smallest_coefficient(found: Blocks) -> float:
     return float(np.min(np.abs(found.outer[found.counts[1:] > 0]), initial=np.inf))
 
 
+@public
 def theorem_3_2(
     network: KnotNetwork,
     dataset: Dataset,
@@ -149,6 +151,7 @@ def theorem_3_2(
     )
 
 
+@public
 def theorem_3_3(
     network: KnotNetwork, dataset: Dataset, trajectory: Trajectory | None = None, *, accuracy: float = 1e-6
 ) -> Certificate:
@@ -187,6 +190,7 @@ def _checked(network: object) -> KnotNetwork:
     return network
 
 
+@public
 def lemma_3_4(network: KnotNetwork, dataset: Dataset, *, tolerance: float = 1e-8) -> Certificate:
     """Certify a stationary point: (3.4) holds iff the gradient vanishes.
 
@@ -213,6 +217,7 @@ def lemma_3_4(network: KnotNetwork, dataset: Dataset, *, tolerance: float = 1e-8
     return Certificate("plateau/lemma-3.4", hypotheses, promises)
 
 
+@public
 def theorem_3_5(network: KnotNetwork, dataset: Dataset, *, tolerance: float = 1e-8) -> Certificate:
     """Certify that a fully trained network consists of regression lines, block by block.
 
@@ -243,6 +248,7 @@ def theorem_3_5(network: KnotNetwork, dataset: Dataset, *, tolerance: float = 1e
     return Certificate("plateau/theorem-3.5", hypotheses, promises)
 
 
+@public
 def verdict(question: Question) -> Verdict:
     """Return what Theorem 3.1 says of the first stage of a planned network, and when that stage ends."""
     dataset = _on_the_line(question.dataset)

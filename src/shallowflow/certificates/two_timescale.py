@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from shallowflow.arrays import Seed, count, generator, positive
+from shallowflow.arrays import Seed, count, generator, positive, public
 from shallowflow.certificates.certificate import Certificate, Hypothesis, Promise, Question, Verdict
 from shallowflow.data.targets import PiecewiseConstant
 from shallowflow.dynamics.clock.trajectory import Trajectory
@@ -44,6 +44,7 @@ ROUNDING = 1e-12
 """A bound that is attained may be missed by this share."""
 
 
+@public
 def definition_2(
     network: StepNetwork, target: PiecewiseConstant, *, distance: float | None = None
 ) -> Certificate:
@@ -56,6 +57,7 @@ def definition_2(
     return Certificate("two_timescale/definition-2", good(found, wanted), (promise,))
 
 
+@public
 def lemma_10(
     network: StepNetwork,
     target: PiecewiseConstant,
@@ -84,6 +86,7 @@ def lemma_10(
     return Certificate("two_timescale/lemma-10", (wide(m, known, delta),), (promise,))
 
 
+@public
 def prop_1(network: StepNetwork, target: PiecewiseConstant) -> Certificate:
     """Certify that H(u) is positive definite: its least eigenvalue is at least Δ(u)/8 for u ∈ 𝒰."""
     check_steps(network, target)
@@ -95,6 +98,7 @@ def prop_1(network: StepNetwork, target: PiecewiseConstant) -> Certificate:
     return Certificate("two_timescale/prop-1", (inside,), (Promise.that(statement, least, ">=", bound),))
 
 
+@public
 def appendix_a(
     network: StepNetwork, target: PiecewiseConstant, trajectory: Trajectory | None = None
 ) -> Certificate:
@@ -160,6 +164,7 @@ def missing(larger: float, smaller: float) -> str:
     return f" (missed by a factor of {larger / smaller:.3g})" if smaller > 0 else " (missed: it is zero)"
 
 
+@public
 def prop_3(
     network: StepNetwork, target: PiecewiseConstant, trajectory: Trajectory | None = None
 ) -> Certificate:
@@ -178,6 +183,7 @@ def prop_3(
     return Certificate("two_timescale/prop-3", (sharp, *good(found, wanted)), promises)
 
 
+@public
 def prop_4(
     network: StepNetwork,
     target: PiecewiseConstant,
@@ -222,6 +228,7 @@ def prop_4(
     )
 
 
+@public
 def theorem_1(
     network: StepNetwork,
     target: PiecewiseConstant,
@@ -254,6 +261,7 @@ def theorem_1(
     return Certificate("two_timescale/theorem-1", hypotheses, promise)
 
 
+@public
 def theorem_2(
     network: StepNetwork,
     target: PiecewiseConstant,
@@ -377,6 +385,7 @@ WORDS = (
 )
 
 
+@public
 def verdict(question: Question) -> Verdict:
     """Return that the paper says nothing about samples, and what to use instead."""
     return Verdict("two_timescale", None, (WORDS,))

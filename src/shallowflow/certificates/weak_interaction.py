@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shallowflow.arrays import Bools, Floats, count, positive, probability
+from shallowflow.arrays import Bools, Floats, count, positive, probability, public
 from shallowflow.certificates.certificate import Certificate, Hypothesis, Promise, Question, Verdict
 from shallowflow.data.dataset import Dataset, orthogonalised
 from shallowflow.dynamics.clock.trajectory import Trajectory
@@ -48,6 +48,7 @@ MOST_TIMES = 200
 """At most so many recorded times are looked at."""
 
 
+@public
 def theorem_1(
     network: ReLUNetwork | None,
     dataset: Dataset,
@@ -127,6 +128,7 @@ def _rate_promises(
     )
 
 
+@public
 def corollary_1(
     network: ReLUNetwork | None,
     dataset: Dataset,
@@ -259,6 +261,7 @@ def vanishing_loss(trajectory: Trajectory | None, accuracy: float) -> Promise:
     return Promise(statement, 0, ratio, True if ratio <= accuracy else None)
 
 
+@public
 def verdict(question: Question) -> Verdict:
     """Return whether Thm 1 applies, with its margin, or which hypothesis fails and by how much.
 

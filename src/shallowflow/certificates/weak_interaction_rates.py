@@ -21,7 +21,7 @@ import math
 
 import numpy as np
 
-from shallowflow.arrays import Floats, positive
+from shallowflow.arrays import Floats, positive, public
 from shallowflow.certificates.certificate import Certificate, Hypothesis, Promise
 from shallowflow.certificates.weak_interaction import (
     Moment,
@@ -47,6 +47,7 @@ ORTHOGONAL = 1e-12
 """Share of the largest ‖x‖² below which ν counts as zero."""
 
 
+@public
 def prop_1(
     network: ReLUNetwork | None,
     dataset: Dataset,
@@ -139,6 +140,7 @@ def curvature_bounds(flow: GroupFlow) -> tuple[float, float, float]:
     return float(2 * unit * np.min(least)), float(4 * unit * np.max(most)), after
 
 
+@public
 def prop_2(
     network: ReLUNetwork, dataset: Dataset, trajectory: Trajectory | None = None, *, speed: float = 1.0
 ) -> Certificate:
@@ -165,6 +167,7 @@ def prop_2(
     return Certificate("weak_interaction/prop-2", hypotheses, promises)
 
 
+@public
 def theorem_2(
     network: ReLUNetwork,
     dataset: Dataset,
@@ -210,6 +213,7 @@ def _difference(
     return float(np.max(np.abs(losses - expected)) / expected[0])
 
 
+@public
 def prop_3(
     network: ReLUNetwork, dataset: Dataset, trajectory: Trajectory | None = None, *, accuracy: float = 1e-6
 ) -> Certificate:

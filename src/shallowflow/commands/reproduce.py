@@ -75,10 +75,11 @@ def reproduce(
             ctx.exit(1)
         try:
             _run(missing, scale, store, executor, alone=jobs == 1 and dask is None)
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as stop:
             done = _recalled(experiments, scale, store)
             kept = f"; {_report(done, out)} has what was finished" if done else ""
-            click.echo(f"interrupted: {len(done)} of {len(experiments)} experiments finished{kept}", err=True)
+            word = str(stop) or "interrupted"
+            click.echo(f"{word}: {len(done)} of {len(experiments)} experiments finished{kept}", err=True)
             ctx.exit(INTERRUPTED)
         done = _recalled(experiments, scale, store)
     page = _report(done, out)

@@ -229,7 +229,7 @@ def fig2_claims(races: Sequence[Race], best: float, steps: int) -> tuple[Claim, 
             Interval.of_median([race.saving for race in races]),
             least=1.0,
             words="the latter takes {} times the CPU time, in the median over starts",
-            reason="it hangs on the sizes: with ten neurons and 100 points the decomposition costs more",
+            reason="it hangs on the sizes",
         ),
     )
 
