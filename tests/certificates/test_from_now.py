@@ -3,6 +3,8 @@ force."""
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -121,3 +123,20 @@ def test_bad_input_is_refused() -> None:
         along(bare, speed=-1.0)
     with pytest.raises(InvalidInputError, match="at most 2000 samples"):
         standing(sf.initialize.balanced(2, 1, seed=0), sf.Dataset(np.ones((2001, 1)), np.ones(2001)))
+
+
+def test_runs_that_the_proof_is_not_about_are_refused() -> None:
+    data = sf.data.GENERATORS["orthonormal"](4, labels="bounded")
+    signs = sf.Dataset(data.inputs, np.sign(data.targets))
+    start = sf.initialize.asymmetric(6, 4, seed=0)
+    with pytest.raises(sf.InvalidInputError, match=r"trajectory: must be of the loss SquareLoss\(\)"):
+        sf.certificates.along(sf.gradient_flow(start, signs, until=1.0, loss=sf.LogisticLoss()))
+    with pytest.raises(sf.InvalidInputError, match="trajectory: must be a flow"):
+        sf.certificates.along(sf.gradient_descent(start, data, step=0.5, steps=3))
+    with pytest.raises(sf.InvalidInputError, match="data: the trajectory was made with"):
+        sf.certificates.along(sf.gradient_flow(start, data, until=1.0), signs)
+
+
+def test_certificates_travel_between_processes() -> None:
+    for check in (*sf.certificates.CERTIFICATES.values(), *sf.certificates.VERDICTS.values()):
+        assert pickle.loads(pickle.dumps(check)) is check
