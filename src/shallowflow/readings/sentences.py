@@ -108,6 +108,8 @@ def _forecast(found: Diagnosis) -> list[str]:
     if ahead.complete:
         return [f"{said}; as it stands it never falls by 20 %."]
     share = 1.0 - ahead(ahead.reach) / found.loss
+    if share <= 0.01:  # where the kernel was renewed the loss was no lower after all
+        return [f"{said}; beyond that unknown."]
     return [f"{said}, {_percent(share)} less after {_time(found, ahead.reach)}; beyond that unknown."]
 
 
