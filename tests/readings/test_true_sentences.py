@@ -154,11 +154,10 @@ def wrong_sentences(seed: int) -> list[str]:
             wrong.append(f"{seed}: awake {len(raw.awake)}: {chapter.sentence}")
     # The diagnosis of the end: every number but those of estimates is one that the parameters give.
     raw = Raw(run.final, data)
+    assert isinstance(run.final, sf.ReLUNetwork)
+    text = sf.diagnose(run.final, data, effort=200).text()
     for pattern, expected in claims(raw).items():
-        if (
-            bool(re.search(pattern, sf.diagnose(run.final, data, effort=200).text(), re.MULTILINE))
-            != expected
-        ):
+        if bool(re.search(pattern, text, re.MULTILINE)) != expected:
             wrong.append(f"{seed}: {pattern!r}: expected {expected}")
     known = known_numbers(raw, step)
     for line in told.end.text().splitlines():
