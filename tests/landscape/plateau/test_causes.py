@@ -70,3 +70,9 @@ def test_the_parts_of_a_network_in_the_plane() -> None:
 def test_other_networks_are_refused() -> None:
     with pytest.raises(sf.InvalidInputError, match="KnotNetwork or ReLUNetwork"):
         frozen_losses(sf.initialize.uniform_positions(3, sharpness=0.1), knots(0)[1], [1.0])  # type: ignore[arg-type]
+
+
+def test_the_next_passage_is_of_networks_with_kinks() -> None:
+    other, data = sf.initialize.log_scaled(3, 2, log_scale=-5.0), sf.Dataset([[1.0, 0.0]], [1.0])
+    with pytest.raises(sf.InvalidInputError, match="network: must be a KnotNetwork or ReLUNetwork"):
+        sf.landscape.next_passage(other, data)  # type: ignore[arg-type]

@@ -155,6 +155,10 @@ def next_passage(network: KnotNetwork | ReLUNetwork, dataset: Dataset, loss: Los
     >>> next_passage(KnotNetwork([0.5], [1.0]), Dataset([[0.0], [1.0], [2.0]], [0.0, 2.0, 4.0]))
     Passage(time=0.375, neuron=0, point=0)
     """
+    if not isinstance(network, KnotNetwork | ReLUNetwork):
+        raise InvalidInputError(
+            f"network: must be a KnotNetwork or ReLUNetwork, got {type(network).__name__}"
+        )
     square = SquareLoss() if loss is None else loss
     inputs = checked_dataset(dataset).inputs
     pulls = network.pullback(inputs, -square.slopes(network.predict(inputs), dataset.targets))
