@@ -134,8 +134,9 @@ def matrix(value: ArrayLike, name: str) -> Floats:
 def increasing(value: ArrayLike, name: str, *, allow_empty: bool = False) -> Floats:
     """Return a read-only strictly increasing vector."""
     array = numbers(value, name, 1, allow_empty=allow_empty)
-    if np.any(np.diff(array) <= 0):
-        i = int(np.argmax(np.diff(array) <= 0))
+    falls = array[1:] <= array[:-1]
+    if falls.any():
+        i = int(np.argmax(falls))
         raise InvalidInputError(
             f"{name}: must be strictly increasing, got {array[i]} before {array[i + 1]} at index {i}"
         )

@@ -16,6 +16,7 @@ from shallowflow.arrays import (
     non_negative,
     numbers,
     one_of,
+    public,
     unit_interval,
 )
 from shallowflow.data.dataset import Dataset
@@ -100,17 +101,22 @@ def sphere(size: int, dimension: int, *, labels: str = "bounded", seed: Seed = 0
     return Dataset(inputs, _labels(rng, size, labels), name="sphere")
 
 
+PERIOD = 2.0
+"""Of sin πx and of its multiples; the remainder is exact, and x itself on [−1, 1]."""
+
+
 def _sin_pi(x: ArrayLike) -> Floats:
-    return np.sin(np.pi * numbers(x, "x", None))
+    return np.sin(np.pi * np.fmod(numbers(x, "x", None), PERIOD))
 
 
 def _sin_5pi(x: ArrayLike) -> Floats:
-    return np.sin(5 * np.pi * numbers(x, "x", None))
+    return np.sin(5 * np.pi * np.fmod(numbers(x, "x", None), PERIOD))
 
 
 def _jump(x: ArrayLike) -> Floats:
     z = numbers(x, "x", None)
-    return np.where(z > 0, 1.0 + 0.5 * z * np.cos(15 * np.pi * z), 0.5 * np.sin(5 * np.pi * z))
+    phase = np.pi * np.fmod(z, PERIOD)
+    return np.where(z > 0, 1.0 + 0.5 * z * np.cos(15 * phase), 0.5 * np.sin(5 * phase))
 
 
 CURVES: dict[str, Callable[[ArrayLike], Floats]] = Choices(
@@ -119,6 +125,7 @@ CURVES: dict[str, Callable[[ArrayLike], Floats]] = Choices(
 """f₁ = sin πx (5.1), sin 5πx (Fig. 1) and the discontinuous f₂ (5.2) of [plateau], all on [−1, 1]."""
 
 
+@public
 def curve(
     name: str = "sin_pi", size: int = 100, *, sampling: str = "grid", noise: float = 0.0, seed: Seed = 0
 ) -> Dataset:

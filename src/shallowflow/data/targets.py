@@ -84,7 +84,12 @@ class PiecewiseAffine(FrozenArrays):
         """Return the target at points of any shape."""
         points = numbers(x, "x", None, allow_empty=True)
         piece = np.clip(np.searchsorted(self.breakpoints, points, side="right") - 1, 0, len(self.values) - 2)
-        return self.values[piece] + self.slopes[piece] * (points - self.breakpoints[piece])
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = self.values[piece] + self.slopes[piece] * (points - self.breakpoints[piece])
+        if not np.isfinite(found).all():
+            far = float(points[~np.isfinite(found)][0])
+            raise InvalidInputError(f"x: the target there must be below 1.8e308, got {far:g}")
+        return found
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)

@@ -116,6 +116,9 @@ def dense_outer(network: Network, inputs: Floats, targets: Floats) -> Parameters
 
 
 def _minimum_norm(features: Floats, targets: Floats) -> Floats:
+    """Return A⁺y; not a number where the features overflow, which ends the run."""
+    if not np.isfinite(features).all():
+        return np.full(features.shape[1], np.nan)
     return np.asarray(np.linalg.lstsq(features, targets)[0], dtype=np.float64)
 
 

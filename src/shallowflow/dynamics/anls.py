@@ -100,15 +100,24 @@ def active_neuron_least_squares(
     if not isinstance(network, KnotNetwork):
         raise InvalidInputError(f"network: must be a KnotNetwork, got {shown(network)}")
     check_problem(network, dataset)
-    if method in RETIRED:
+    if isinstance(method, str) and method in RETIRED:
         raise InvalidInputError(f"method: {method!r} is gone; 'windowed' makes the same moves, faster")
     one_of(method, "method", METHODS)
     loss = checked_square_loss(loss, SquareLoss())
     until = inf if max_iterations is None else float(count(max_iterations, "max_iterations", at_least=0))
+    _check_squares(dataset)
     make = _engine(method, Task(network, dataset, loss))
     setting = Setting("active_neuron_least_squares", None, dataset, loss)
     record = checked_record(record, Record.every(1))
     return run(make, record, until, setting=setting, progress=progress)
+
+
+def _check_squares(dataset: Dataset) -> None:
+    """Refuse targets whose squares cannot be added up: every loss of a fit would be infinite."""
+    largest = float(np.abs(dataset.targets).max())
+    if largest > np.sqrt(np.finfo(np.float64).max / (8 * dataset.size)):
+        rule = "targets must be small enough for the sum of their squares; rescale them"
+        raise InvalidInputError(f"dataset: {rule}, got one of {largest:g}")
 
 
 def _engine(method: str, task: Task) -> Callable[[], Engine[KnotNetwork]]:

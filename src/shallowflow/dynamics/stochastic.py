@@ -98,13 +98,14 @@ def stochastic_descent(
     if not isinstance(network, NETWORKS):
         raise InvalidInputError(f"network: must be one of shallowflow's networks, got {shown(network)}")
     record = checked_record(record, default_record(flatten(network).size))
+    replacement = flag(replacement, "replacement")
     if isinstance(target, Dataset):
         if flag(box_slope, "box_slope"):
             raise InvalidInputError("box_slope: is for samples of a target, got a Dataset")
         task = replace(
             _batches(network, target, loss, step, steps, epsilon),
             batch=count(batch, "batch", at_most=10**9 if replacement else target.size),
-            replacement=flag(replacement, "replacement"),
+            replacement=replacement,
             noise=non_negative(noise, "noise"),
             factors=_factors(schedule, steps),
             seed=seed_sequence(seed),

@@ -17,8 +17,10 @@ from shallowflow.arrays import (
     generator,
     matrix,
     non_negative,
+    numbers,
     one_of,
     positive,
+    public,
     real,
     same_length,
     shown,
@@ -120,6 +122,7 @@ def he_uniform(width: int, dimension: int, *, slope: float = 0.0, seed: Seed = 0
     return ReLUNetwork(inner, rng.uniform(-1.0, 1.0, width) / np.sqrt(width), slope=slope)
 
 
+@public
 def asymmetric(
     width: int,
     dimension: int,
@@ -187,7 +190,8 @@ def _group_sizes(size: int, width: int, sizes: ArrayLike | None) -> Ints:
         if size % width:
             raise InvalidInputError(f"width: must divide the number of samples {size}, got {width}")
         return np.full(width, size // width)
-    chosen = [count(each, "sizes") for each in np.asarray(sizes).ravel().tolist()]
+    numbers(sizes, "sizes", 1)
+    chosen = [count(each, "sizes") for each in np.asarray(sizes).tolist()]
     if len(chosen) != width or sum(chosen) != size:
         raise InvalidInputError(f"sizes: must be {width} numbers that add up to {size}, got {shown(chosen)}")
     return np.array(chosen, dtype=np.int64)

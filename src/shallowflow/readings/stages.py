@@ -20,7 +20,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from shallowflow.arrays import Floats, Ints, count, positive
+from shallowflow.arrays import Floats, Ints, count, positive, public
 from shallowflow.data.dataset import Dataset, checked_dataset, sort_data
 from shallowflow.dynamics.clock.paths import Polynomials, lobatto_nodes
 from shallowflow.dynamics.clock.protocol import Path
@@ -102,6 +102,7 @@ class Decay:
         return float(self.values[-1])
 
 
+@public
 def stages(
     trajectory: Trajectory,
     dataset: Dataset,

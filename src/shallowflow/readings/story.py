@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from shallowflow.arrays import Floats, FrozenArrays, Ints
+from shallowflow.arrays import Floats, FrozenArrays, Ints, public
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.clock.trajectory import Trajectory, checked_trajectory
 from shallowflow.errors import InvalidInputError
@@ -120,6 +120,7 @@ class Story(FrozenArrays):
         return json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False)
 
 
+@public
 def story(trajectory: Trajectory, data: Dataset | None = None, *, loss: Loss | None = None) -> Story:
     """Return a run as a story: alignment, jump, plateau, descent, decay, waiting, stuck.
 

@@ -25,6 +25,7 @@ from urllib.parse import quote
 
 import numpy as np
 
+from shallowflow.arrays import flag
 from shallowflow.errors import FileFormatError, StoreError
 from shallowflow.files import as_path, write_atomically
 from shallowflow.studies.executors import RunOutcome
@@ -56,10 +57,10 @@ class Store:
 
     def __init__(self, directory: str | Path, *, writable: bool = True) -> None:
         self.directory = as_path(directory, "directory")
-        self.writable = writable
+        self.writable = flag(writable, "writable")
         self._lock: sqlite3.Connection | None = None
         with self._clear_errors("opened"):
-            self._database = self._open_to_write() if writable else self._open_to_read()
+            self._database = self._open_to_write() if self.writable else self._open_to_read()
         with self._clear_errors("opened"):
             self._check_format()
 

@@ -99,7 +99,10 @@ class Study:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
             raise InvalidInputError(f"name: must be a text that is not empty, got {shown(self.name)}")
-        for name, function in (("task", self.task), ("subject", self.subject or self.task)):
+        for name, function in (
+            ("task", self.task),
+            ("subject", self.task if self.subject is None else self.subject),
+        ):
             if not callable(function) or not getattr(function, "__qualname__", "<").isidentifier():
                 raise InvalidInputError(
                     f"{name}: must be a function at the top of a module, got {shown(function)}"

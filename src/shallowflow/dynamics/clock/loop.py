@@ -46,6 +46,8 @@ def run(
         engine = make()
         if engine.tick is None and until < SHORTEST:
             raise InvalidInputError(f"until: must be >= {SHORTEST:g}, got {until:g}")
+        if engine.tick is not None and engine.reads is None and not np.isfinite(until):
+            raise InvalidInputError(f"step, steps: the time step × steps must be finite, got {until:g}")
         recorder, meter = Recorder(engine, record, until, measure), Meter(progress, until, engine.tick)
         stop = recorder.reason(stop_below)
         while stop is None and recorder.time < until:

@@ -49,6 +49,8 @@ def orthogonal(inputs: Floats) -> bool:
     size, dimension = inputs.shape
     if size > dimension:
         return False
+    # By a power of two, so that nothing is rounded: squares of large inputs would overflow.
+    inputs = np.ldexp(inputs, -int(np.frexp(np.abs(inputs).max())[1]))
     norms = np.linalg.norm(inputs, axis=1)
     if not norms.all():
         inputs, norms = inputs[norms > 0], norms[norms > 0]
