@@ -360,7 +360,7 @@ FIG1 = Experiment(
     "Figure 1, §4, §6, App. B",
     scales({"assumed": ASSUMED, "size": 40, "seed": 0, "random": 300}, paper={"random": 3000}),
     run_fig1,
-    cost={"quick": 1.1},
+    cost={"quick": 1.1, "paper": 3.4},
 )
 NATURE = Experiment(
     "early_alignment/nature",
@@ -396,5 +396,5 @@ WIDTH = Experiment(
         },
     ),
     run_width,
-    cost={"quick": 0.1, "paper": 171},
+    cost={"quick": 0.1, "paper": 74},
 )

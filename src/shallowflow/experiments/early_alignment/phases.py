@@ -301,5 +301,5 @@ PHASES = Experiment(
         paper={"datasets": 60, "width": 1_000},
     ),
     run_phases,
-    cost={"quick": 20},
+    cost={"quick": 20, "paper": 94},
 )

@@ -280,5 +280,5 @@ NEAR_ORTHOGONAL = Experiment(
         },
     ),
     run_near_orthogonal,
-    cost={"quick": 7.8, "paper": 29},
+    cost={"quick": 7.8, "paper": 32},
 )

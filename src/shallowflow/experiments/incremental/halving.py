@@ -192,5 +192,5 @@ HALVING = Experiment(
         paper={"points": 100_000, "starts": 200, "sizes": (100, 1000, 10_000, 100_000)},
     ),
     run_halving,
-    cost={"quick": 5},
+    cost={"quick": 5, "paper": 77},
 )

@@ -255,5 +255,5 @@ FIG6 = Experiment(
         },
     ),
     run_fig6,
-    cost={"quick": 3.6, "paper": 51},
+    cost={"quick": 3.6, "paper": 25},
 )

@@ -188,5 +188,5 @@ PHASES = Experiment(
         paper={"scales": (100, 300, 1000, 3000, 10000), "starts": 200, "few": 64},
     ),
     run_phases,
-    cost={"quick": 4.3},
+    cost={"quick": 4.3, "paper": 18},
 )

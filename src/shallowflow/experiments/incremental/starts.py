@@ -233,5 +233,5 @@ STARTS = Experiment(
         paper={"starts": 400, "digits": (30, 300, 3000, 30000), "turned": 100},
     ),
     run_starts,
-    cost={"quick": 12},
+    cost={"quick": 12, "paper": 50},
 )

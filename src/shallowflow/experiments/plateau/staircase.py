@@ -254,5 +254,5 @@ FIG2 = Experiment(
     "Figure 2, §1",
     _SCALES,
     run_fig2,
-    cost={"quick": 7.3, "paper": 59},
+    cost={"quick": 7.3, "paper": 48},
 )

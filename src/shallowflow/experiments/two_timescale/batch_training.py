@@ -302,5 +302,5 @@ FIG10 = Experiment(
     ),
     run_fig10,
     sweeps=True,
-    cost={"quick": 9.3, "paper": 96},
+    cost={"quick": 9.3, "paper": 100},
 )

@@ -306,5 +306,5 @@ FIG3 = Experiment(
     ),
     run_fig3,
     sweeps=True,
-    cost={"quick": 4.8, "paper": 99},
+    cost={"quick": 4.8, "paper": 190},
 )

@@ -195,5 +195,5 @@ COUNTEREXAMPLE = Experiment(
         paper={"targets": 200},
     ),
     run_counterexample,
-    cost={"quick": 6.6},
+    cost={"quick": 6.6, "paper": 150},
 )

@@ -230,5 +230,5 @@ FIG8 = Experiment(
     ),
     run_fig8,
     sweeps=True,
-    cost={"quick": 4.4, "paper": 79},
+    cost={"quick": 4.4, "paper": 130},
 )

@@ -209,7 +209,7 @@ FIG6 = Experiment(
         paper={"batches": {"authors": 1000, "printed": 1000, "smaller step": 200}, "most_steps": 100_000},
     ),
     run_fig6,
-    cost={"quick": 13, "paper": 51},
+    cost={"quick": 13, "paper": 71},
 )
 FIG9 = Experiment(
     "two_timescale/fig9",

@@ -214,5 +214,5 @@ CONVERGES = Experiment(
         paper={"networks": 1000, "stopped": 200, "watched": 100},
     ),
     run_converges,
-    cost={"quick": 3.8},
+    cost={"quick": 3.8, "paper": 28},
 )

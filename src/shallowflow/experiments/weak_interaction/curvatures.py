@@ -176,7 +176,7 @@ FIG5 = Experiment(
     ),
     run_fig5,
     sweeps=True,
-    cost={"quick": 4.1, "paper": 280},
+    cost={"quick": 4.1, "paper": 240},
 )
 PROP3 = Experiment(
     "weak_interaction/prop3",
@@ -198,5 +198,5 @@ PROP3 = Experiment(
     ),
     run_prop3,
     sweeps=True,
-    cost={"quick": 5.8, "paper": 80},
+    cost={"quick": 5.8, "paper": 83},
 )

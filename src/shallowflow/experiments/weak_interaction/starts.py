@@ -364,7 +364,7 @@ LEMMA4 = Experiment(
         paper={"sizes": (10, 100), "widths": (25, 100, 400, 1600, 6400), "starts": 1000, "wide": 40_000},
     ),
     run_lemma4,
-    cost={"quick": 1.4},
+    cost={"quick": 1.4, "paper": 85},
 )
 LEMMA3 = Experiment(
     "weak_interaction/lemma3",
@@ -376,5 +376,5 @@ LEMMA3 = Experiment(
         paper={"sizes": (5, 8, 12, 18, 27, 40), "draws": 100},
     ),
     run_lemma3,
-    cost={"quick": 1.1},
+    cost={"quick": 1.1, "paper": 15},
 )

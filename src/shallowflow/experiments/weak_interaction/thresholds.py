@@ -196,7 +196,7 @@ FIG3 = Experiment(
     ),
     run_fig3,
     sweeps=True,
-    cost={"quick": 3.3, "paper": 260},
+    cost={"quick": 3.3, "paper": 860},
 )
 FIG4 = Experiment(
     "weak_interaction/fig4",
