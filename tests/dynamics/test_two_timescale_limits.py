@@ -12,7 +12,7 @@ from shallowflow.arrays import Floats
 from shallowflow.dynamics.clock.protocol import flatten, unflatten
 from shallowflow.landscape import population_loss
 from shallowflow.landscape.two_timescale.population import best_target_outer, target_gradient
-from shallowflow.readings.arrivals import arrivals
+from shallowflow.readings.phases import arrivals
 from tests.dynamics.engines.test_dense_flow import problem
 
 CURVE = sf.data.GENERATORS["curve"]("sin_pi", 20)

@@ -26,7 +26,7 @@ from shallowflow.experiments.two_timescale import (
     training,
 )
 from shallowflow.experiments.two_timescale.training import AUTHORS, PRINTED, PUBLISHED
-from shallowflow.readings.arrivals import Arrival
+from shallowflow.readings.phases import Arrival
 from shallowflow.studies import Study, run
 
 PAPER = EXPERIMENTS["two_timescale/fig3"].parameters["paper"]

@@ -4,6 +4,13 @@ import numpy as np
 import pytest
 
 import shallowflow as sf
+from shallowflow.readings.jumps import (
+    Jumps,
+    growth_rates,
+    jump_agreement,
+    jump_times,
+    misdirections,
+)
 from tests.kernels.orthogonal.log_problems import random_problem
 
 
@@ -72,3 +79,41 @@ def test_arguments_of_another_kind_are_refused() -> None:
         sf.jumps(trajectory, None)  # type: ignore[arg-type]
     with pytest.raises(sf.InvalidInputError, match="dataset: inputs must have the network's dimension 2"):
         sf.jumps(trajectory, sf.Dataset([[1.0]], [1.0]))
+
+
+def lone_neurons() -> tuple[sf.LogScaledNetwork, sf.Dataset]:
+    """Two neurons, each active on one point of its own: labels 4 and 1, growth rates 4/2 and 1/2."""
+    network = sf.LogScaledNetwork([[0.8, -0.6], [-0.6, 0.8]], [1.0, 1.0], [-60.0, -60.0])
+    return network, sf.Dataset(np.eye(2), [4.0, 1.0])
+
+
+def test_a_flow_agrees_with_algorithm_1() -> None:
+    network, data = lone_neurons()
+    limit = sf.saddle_to_saddle(network, data)
+    predicted = network.acceleration * limit.predicted_times(network.acceleration)
+    flow = sf.gradient_flow(network, data, until=1.2 * float(predicted.max()), tolerance=1e-10)
+    found = sf.jumps(flow, data)
+    np.testing.assert_allclose(jump_times(found, limit), predicted, rtol=1e-6)
+    error, ordered, points = jump_agreement(found, limit, predicted)
+    assert error < 1e-6
+    assert (ordered, points) == (1.0, 1.0)
+    np.testing.assert_allclose(growth_rates(flow, 10.0, 20.0), [2.0, 0.5], rtol=1e-5)
+    assert misdirections(flow(20.0), limit.directions(0)).max() < 1e-9
+
+
+def test_what_does_not_agree_is_counted() -> None:
+    """Made-up jumps: the second neuron first, the first one not at all; one of two points by its neuron."""
+    network, data = lone_neurons()
+    limit = sf.saddle_to_saddle(network, data)
+    one = Jumps(np.array([7.0]), np.array([1]), (np.array([1]),), np.array([0]))
+    np.testing.assert_array_equal(jump_times(one, limit), [np.nan, 7.0])
+    late = np.array([5.0, 6.0])
+    assert list(jump_agreement(one, limit, late)) == pytest.approx([1 / 6, 0.0, 0.5])
+    turned = Jumps(np.array([1.0, 2.0]), np.array([1, 0]), (np.array([1]), np.array([0])), np.array([], int))
+    assert jump_agreement(turned, limit, late).ordered == 0.0
+    assert jump_agreement(turned, limit, late).points == 1.0
+
+
+def test_misdirection_is_one_minus_the_cosine() -> None:
+    network = sf.ReLUNetwork([[3.0, 4.0], [0.0, -2.0]], [1.0, 1.0])
+    np.testing.assert_allclose(misdirections(network, np.array([[1.0, 0.0], [0.0, 1.0]])), [0.4, 2.0])

@@ -10,7 +10,7 @@ import numpy as np
 from shallowflow.arrays import Bools, positive
 from shallowflow.certificates.certificate import Hypothesis, Promise, Table
 from shallowflow.data.dataset import Dataset
-from shallowflow.dynamics.clock.trajectory import Trajectory
+from shallowflow.dynamics.clock.trajectory import Trajectory, agreed
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.early_alignment.aligned_neurons import STILL, NeuronAlignment, neuron_alignment
 from shallowflow.landscape.early_alignment.balances import balance, init_scale
@@ -34,7 +34,6 @@ from shallowflow.landscape.geometry.activity import check_relu, check_relu_probl
 from shallowflow.landscape.geometry.cones import LIMIT, Cones, cones, face_bound, span_of
 from shallowflow.models.loss import Loss
 from shallowflow.models.networks import ReLUNetwork
-from shallowflow.readings.settings import agreed
 
 SEARCH_STARTS = 100
 """Starts of the search for saddles of G where the activation cones are too many to list."""

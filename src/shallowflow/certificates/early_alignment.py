@@ -36,7 +36,7 @@ from shallowflow.certificates.certificate import (
     failures,
 )
 from shallowflow.data.dataset import Dataset
-from shallowflow.dynamics.clock.trajectory import Trajectory
+from shallowflow.dynamics.clock.trajectory import Trajectory, agreed
 from shallowflow.landscape.early_alignment.balances import balance, init_scale
 from shallowflow.landscape.early_alignment.spurious import (
     SpuriousConditions,
@@ -48,7 +48,6 @@ from shallowflow.landscape.geometry.activity import check_relu, check_relu_probl
 from shallowflow.models import initialize
 from shallowflow.models.loss import Loss, SquareLoss
 from shallowflow.models.networks import ReLUNetwork
-from shallowflow.readings.settings import agreed
 
 
 @public

@@ -35,13 +35,12 @@ import numpy as np
 from shallowflow.arrays import Floats, FrozenArrays, positive, public
 from shallowflow.certificates.certificate import Certificate, Hypothesis, Promise
 from shallowflow.data.dataset import Dataset
-from shallowflow.dynamics.clock.trajectory import Trajectory, checked_trajectory
+from shallowflow.dynamics.clock.trajectory import Trajectory, agreed, checked_trajectory
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.geometry.activity import Resting, Signs, activity, check_relu, check_relu_problem
 from shallowflow.landscape.geometry.floors import free_directions
 from shallowflow.models.loss import SquareLoss
 from shallowflow.models.networks import ReLUNetwork
-from shallowflow.readings.settings import agreed
 
 MOST_TIMES = 60
 """At most so many recorded times are looked at."""

@@ -15,7 +15,7 @@ from shallowflow.arrays import Floats, count, one_of, positive, public
 from shallowflow.certificates.certificate import Certificate, Hypothesis, Promise, Question, Verdict, failures
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.clock.protocol import flatten
-from shallowflow.dynamics.clock.trajectory import Trajectory
+from shallowflow.dynamics.clock.trajectory import Trajectory, agreed
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.geometry.blocks import Blocks, blocks
 from shallowflow.landscape.geometry.pattern_level import pattern_level
@@ -25,7 +25,6 @@ from shallowflow.landscape.plateau.stationary import regression_lines, stationar
 from shallowflow.models import initialize
 from shallowflow.models.loss import SquareLoss
 from shallowflow.models.networks import KnotNetwork, ReLUNetwork
-from shallowflow.readings.settings import agreed
 from shallowflow.readings.stages import Stage, recorded_loss, stages
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from shallowflow.arrays import Seed, count, generator, positive, public
 from shallowflow.certificates.certificate import Certificate, Hypothesis, Promise, Question, Verdict
 from shallowflow.data.targets import PiecewiseConstant
-from shallowflow.dynamics.clock.trajectory import Trajectory
+from shallowflow.dynamics.clock.trajectory import Trajectory, agreed
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.two_timescale.population import (
     best_outer,
@@ -37,7 +37,6 @@ from shallowflow.landscape.two_timescale.step_classes import (
     step_class,
 )
 from shallowflow.models.networks import Network, StepNetwork
-from shallowflow.readings.settings import agreed
 
 C_1, C_2, C = 2.0**-21, 2.0**-36, 2.0**-19
 ROUNDING = 1e-12

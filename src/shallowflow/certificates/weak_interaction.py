@@ -21,7 +21,7 @@ import numpy as np
 from shallowflow.arrays import Bools, Floats, count, positive, probability, public
 from shallowflow.certificates.certificate import Certificate, Hypothesis, Promise, Question, Verdict
 from shallowflow.data.dataset import Dataset, orthogonalised
-from shallowflow.dynamics.clock.trajectory import Trajectory
+from shallowflow.dynamics.clock.trajectory import Trajectory, agreed
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.geometry.activity import activity, check_relu, check_relu_problem
 from shallowflow.landscape.weak_interaction.first_activation import correctly_activated, lemma_5_widths
@@ -34,7 +34,6 @@ from shallowflow.landscape.weak_interaction.interactions import (
 )
 from shallowflow.models.initialize import asymmetric
 from shallowflow.models.networks import ReLUNetwork
-from shallowflow.readings.settings import agreed
 
 ROUNDING = 1e-9
 WEAK = "Assumption 2: the inputs interact weakly, ‖XᵀX − D_X‖ < C_x^−² C_y^−/(√n C_y^+)"

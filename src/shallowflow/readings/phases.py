@@ -1,6 +1,7 @@
-"""The phases of a small network on the way to the least-squares line, [early_alignment] §4.1.
+"""Phases that the proofs of three papers go through, read off a run.
 
-With 𝓘 the neurons that start with a_i > 0 and an active point, and β* the least-squares estimator:
+**The way to the least-squares line**, [early_alignment] §4.1. With 𝓘 the neurons that start with a_i > 0 and
+an active point, and β* the least-squares estimator:
 
     1   alignment: until τ = −ε ln λ / D_max; the neurons turn, their norms stay small (Lemma 4);
     2a  growth:    until Σ_{i∈𝓘} a_i² = ε₂ (Lemma 5);
@@ -10,27 +11,44 @@ With 𝓘 the neurons that start with a_i > 0 and an active point, and β* the l
 The paper's ε₂ and ε₃ are small constants without a number; here they are shares of ‖β*‖, which is what Σ
 a_i² tends to. λ = √Σ_j a_j(0)² is the smallest initialisation scale for which (5) holds at this width. A
 network with output factor s behaves like one with parameters √s·θ whose time runs s times as fast.
+
+**A jump from saddle to saddle**, [incremental] §4 and Figure 2. Around its i-th jump a run from a tiny start
+passes three phases:
+
+- slow growth: the neuron that is next stays small, the others keep the directions of the saddle (Lemma 4);
+- rapid fitting: it grows to its size and its points are fitted (Lemmas 5 and 6);
+- realignment: the unfitted neurons turn to the directions of the next saddle (Lemmas 7 and 8).
+
+For a lone jump the squared norm of the neuron is N/(1 + e^{−2γ(t − t_i)}) (ours), so that it passes the level
+ε N, and its points are fitted up to ε, at t_i ∓ ln(1/ε − 1)/(2γ): a time that does not grow with ln(1/α).
+
+**A jump of the target**, [two_timescale] B.3: a neuron arrives at it, and stays.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
-from shallowflow.arrays import positive
+from shallowflow.arrays import Floats, count, positive, probability
 from shallowflow.data.dataset import Dataset, checked_dataset
+from shallowflow.data.targets import PiecewiseConstant
 from shallowflow.dynamics.clock.paths import Snapshots
-from shallowflow.dynamics.clock.trajectory import Trajectory, checked_trajectory
+from shallowflow.dynamics.clock.trajectory import Trajectory, agreed, checked_trajectory
+from shallowflow.dynamics.saddle_to_saddle import SaddleToSaddle
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.early_alignment.balances import init_scale
 from shallowflow.landscape.early_alignment.phase_state import largest_pull
 from shallowflow.landscape.early_alignment.pulls import check_exponents
 from shallowflow.landscape.early_alignment.spurious import least_squares
 from shallowflow.landscape.geometry.activity import activity, check_relu
-from shallowflow.models.networks import ReLUNetwork
-from shallowflow.readings.settings import agreed
+from shallowflow.landscape.two_timescale.population import check_steps
+from shallowflow.models.networks import ReLUNetwork, StepNetwork
+from shallowflow.readings.jumps import log_norms, misdirections
 
 PHASES = ("1", "2a", "2b", "3")
 BISECTIONS = 40
@@ -135,3 +153,127 @@ def _bisect(
         else:
             before = middle
     return after
+
+
+class Course(NamedTuple):
+    """A jump over time, (k,) each.
+
+    growth: ‖w‖² of the neuron (of its group) over its limit; residual: the largest |1 − h(x_k)/y_k| of its
+    points; misdirection: the largest 1 − cos between an unfitted neuron and its next direction (9), 0 if no
+    neuron is left.
+    """
+
+    growth: Floats
+    residual: Floats
+    misdirection: Floats
+
+
+class JumpPhases(NamedTuple):
+    """Plain times at which the phases of every jump end, (J,) each; NaN where one was not seen.
+
+    grown: slow growth ends, growth ≥ ε; fitted: residual ≤ ε; aligned: misdirection ≤ ε from here on to the
+    middle of the plateau (NaN where no neuron has to turn).
+    """
+
+    grown: Floats
+    fitted: Floats
+    aligned: Floats
+
+
+def jump_course(run: Trajectory, limit: SaddleToSaddle, jump: int, times: Floats) -> Course:
+    """Return the course of one jump of Algorithm 1 in a run, at plain times (k,)."""
+    jump = count(jump, "jump", at_least=0, at_most=len(limit.neurons) - 1)
+    process, data = limit.process, limit.dataset
+    points = process.fitted[jump]
+    members = process.groups == process.neurons[jump]
+    level = np.log(np.linalg.norm(data.targets[points]))
+    directions = limit.directions(jump + 1)
+    waiting = (process.exponents[jump + 1] < 0) & (np.linalg.norm(directions, axis=1) > 0)
+    rows = []
+    for time in times:
+        network = run(float(time))
+        growth = float(np.sum(np.exp(2.0 * log_norms(network)[members] - level)))
+        outputs = network.predict(data.inputs[points]) / data.targets[points]
+        turned = misdirections(network, directions)[waiting]
+        rows.append((growth, float(np.max(np.abs(1.0 - outputs))), float(np.max(turned, initial=0.0))))
+    return Course(*np.array(rows).reshape(-1, 3).T)
+
+
+def jump_phases(run: Trajectory, limit: SaddleToSaddle, level: float = 0.01) -> JumpPhases:
+    """Return when the phases of every jump end in a run that follows Algorithm 1; level: ε."""
+    level = probability(level, "level")
+    start = run.initial
+    scale = float(-np.max(log_norms(start)))
+    predicted = scale * limit.predicted_times(scale)
+    edges = np.concatenate([[0.0], 0.5 * (predicted[1:] + predicted[:-1]), [float(run.times[-1])]])
+    found = np.full((3, len(predicted)), np.nan)
+    for i, (first, last) in enumerate(pairwise(edges)):
+        grown, fitted, aligned = (_excess(run, limit, i, column, level) for column in Course._fields)
+        found[0, i] = _crossing(grown, first, last)
+        begin = first if np.isnan(found[0, i]) else found[0, i]
+        found[1:, i] = _crossing(fitted, begin, last), _crossing(aligned, begin, last)
+    return JumpPhases(*found)
+
+
+def _excess(
+    run: Trajectory, limit: SaddleToSaddle, jump: int, column: str, level: float
+) -> Callable[[float], float]:
+    """Return a column of a jump's course above the level, as a function of time."""
+    return lambda time: float(getattr(jump_course(run, limit, jump, np.array([time])), column)[0]) - level
+
+
+def _crossing(excess: Callable[[float], float], first: float, last: float) -> float:
+    """Return when a quantity passes zero between two times, NaN if it does not."""
+    from scipy.optimize import brentq
+
+    if first >= last or excess(first) * excess(last) > 0:
+        return np.nan
+    return float(brentq(excess, first, last, xtol=1e-9 * last, rtol=1e-12))
+
+
+def predicted_phases(limit: SaddleToSaddle, acceleration: float, level: float = 0.01) -> JumpPhases:
+    """Return the phases of lone jumps from α = e^{−acceleration}, ours; `aligned` has no closed form: NaN."""
+    level = probability(level, "level")
+    times = acceleration * limit.predicted_times(acceleration)
+    rates = limit.process.rates[np.arange(len(times)), limit.neurons]
+    reach = np.log(1.0 / level - 1.0) / (2.0 * rates)
+    return JumpPhases(times - reach, times + reach, np.full(len(times), np.nan))
+
+
+class Arrival(NamedTuple):
+    """What happens at one jump.
+
+    jump: its place v; neuron: the one that arrives; time: T_i, when it is first within η/2 of v (inf: none
+    was, up to the end); wandering: the largest distance to v that it has afterwards, in units of η (the proof
+    allows 1; NaN without an arrival).
+    """
+
+    jump: float
+    neuron: int
+    time: float
+    wandering: float
+
+
+def arrivals(trajectory: Trajectory, target: PiecewiseConstant) -> list[Arrival]:
+    """Return for every jump of the target when a neuron arrives, at recorded times; needs η > 0.
+
+    The first phase of a jump ends at T_i; in the second the neuron stays within η of the jump.
+    """
+    first = trajectory.initial
+    check_steps(first, target)
+    assert isinstance(first, StepNetwork)
+    if first.sharpness == 0:
+        raise InvalidInputError("trajectory: must be of a network with sharpness > 0, got 0")
+    times = trajectory.path.times
+    places = np.array([trajectory(float(t)).parameters["positions"] for t in times])
+    found = []
+    for v in target.breakpoints:
+        far = np.abs(places - v) / first.sharpness
+        inside = far <= 0.5
+        if not inside.any():
+            found.append(Arrival(float(v), -1, np.inf, np.nan))
+            continue
+        when = int(np.argmax(inside.any(axis=1)))
+        who = int(np.argmax(inside[when]))
+        found.append(Arrival(float(v), who, float(times[when]), float(far[when:, who].max())))
+    return found

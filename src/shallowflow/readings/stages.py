@@ -24,14 +24,13 @@ from shallowflow.arrays import Floats, Ints, count, positive, public
 from shallowflow.data.dataset import Dataset, checked_dataset, sort_data
 from shallowflow.dynamics.clock.paths import Polynomials, lobatto_nodes
 from shallowflow.dynamics.clock.protocol import Path
-from shallowflow.dynamics.clock.trajectory import Trajectory, checked_trajectory
+from shallowflow.dynamics.clock.trajectory import Trajectory, agreed, checked_trajectory
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.geometry.activity import RESTING
 from shallowflow.landscape.geometry.blocks import Blocks, blocks, blocks_of
 from shallowflow.landscape.plateau.levels import extreme_rates, level_of
 from shallowflow.models.loss import SquareLoss
 from shallowflow.models.networks import KnotNetwork
-from shallowflow.readings.settings import agreed
 
 # Passages closer than this, relative to the time, count as one.
 SAME_TIME = 1e-13

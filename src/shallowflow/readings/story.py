@@ -1,6 +1,6 @@
 """`story`: what happened in a run, chapter by chapter, in plain words.
 
-Chapters come from the loss curve (`readings.chapters`); their names from where they are in the run and, if
+Chapters come from the loss curve (`readings.curves`); their names from where they are in the run and, if
 the data are known, from the networks: how large the output is, which neurons are awake, where the floors are.
 """
 
@@ -22,7 +22,7 @@ from shallowflow.landscape.geometry.floors import pattern_floor
 from shallowflow.lazy import function
 from shallowflow.models.loss import LogisticLoss, Loss, SquareLoss
 from shallowflow.models.networks import KnotNetwork, LogScaledNetwork, Network, ReLUNetwork
-from shallowflow.readings.chapters import SLOW_FALL, Stretch, stretches
+from shallowflow.readings.curves import SLOW_FALL, Stretch, stretches
 from shallowflow.readings.diagnosis import AT_THE_FLOOR, Diagnosis, diagnose
 
 SCHEMA = "shallowflow/story/1"

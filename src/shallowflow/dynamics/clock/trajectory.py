@@ -28,6 +28,8 @@ from shallowflow.models.loss import Loss
 
 if TYPE_CHECKING:
     import xarray
+
+
 STATUSES = (
     "completed",  # reached the requested time or number of steps
     "converged",  # the stopping rule was met before
@@ -347,3 +349,15 @@ def checked_trajectory(trajectory: object, name: str = "trajectory") -> Trajecto
     if not isinstance(trajectory, Trajectory):
         raise InvalidInputError(f"{name}: must be a Trajectory, got {shown(trajectory)}")
     return trajectory
+
+
+def agreed(trajectory: Trajectory | None, name: str, given: Given, default: Given) -> Given:
+    """Return the run's own value of a setting; an argument that contradicts it is refused.
+
+    An argument equal to the default counts as not given. Where the run does not say, the argument counts.
+    """
+    if isinstance(given, np.ndarray | list | tuple):
+        raise InvalidInputError(f"{name}: must be a single value, got {shown(given)}")
+    if trajectory is None:
+        return given
+    return trajectory.setting.agreed(name, None if given == default else given, default)

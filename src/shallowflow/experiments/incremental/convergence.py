@@ -22,8 +22,7 @@ from shallowflow.experiments.experiment import Experiment, Findings, Progress, V
 from shallowflow.experiments.figure import Figure, Panel, Series
 from shallowflow.experiments.incremental.staircase import CHOSEN, LN10
 from shallowflow.models import LogScaledNetwork, initialize
-from shallowflow.readings.agreement import JumpAgreement, jump_agreement, jump_times
-from shallowflow.readings.jumps import jumps
+from shallowflow.readings.jumps import JumpAgreement, jump_agreement, jump_times, jumps
 from shallowflow.readings.many_runs import log_slope
 
 SMALL, ACCURATE = 0.1, 1e-9

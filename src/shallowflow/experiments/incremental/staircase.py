@@ -26,8 +26,15 @@ from shallowflow.experiments.claim import Claim, Interval
 from shallowflow.experiments.experiment import Experiment, Findings, Progress, Values, part, scales
 from shallowflow.experiments.figure import Figure, Panel, Series
 from shallowflow.models import LogScaledNetwork, SquareLoss, initialize
-from shallowflow.readings.agreement import growth_rates, jump_agreement, misdirections
-from shallowflow.readings.jumps import Jumps, fitted_points, jumps, log_norms
+from shallowflow.readings.jumps import (
+    Jumps,
+    fitted_points,
+    growth_rates,
+    jump_agreement,
+    jumps,
+    log_norms,
+    misdirections,
+)
 
 LN10 = float(np.log(10.0))
 SEPARATED = 16.0

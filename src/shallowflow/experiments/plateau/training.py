@@ -18,7 +18,7 @@ from shallowflow.experiments.claim import Claim, Interval
 from shallowflow.experiments.experiment import Values
 from shallowflow.experiments.figure import Panel, Series
 from shallowflow.models import KnotNetwork, SquareLoss, initialize
-from shallowflow.readings.plateaus import plateaus
+from shallowflow.readings.curves import plateaus
 
 RATE = 1e-3
 STEP = 2 * RATE

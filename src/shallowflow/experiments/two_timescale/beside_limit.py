@@ -29,7 +29,7 @@ from shallowflow.experiments.two_timescale.training import (
 )
 from shallowflow.landscape import covered_error
 from shallowflow.models import StepNetwork
-from shallowflow.readings.agreement import largest_gap
+from shallowflow.readings.curves import largest_gap
 
 TENTHS = (1, 10, 100)
 LATER = 0.2

@@ -18,7 +18,7 @@ from shallowflow.experiments.two_timescale.training import function_panel
 from shallowflow.landscape import best_outer, population_loss
 from shallowflow.landscape.two_timescale.step_classes import beside_jumps
 from shallowflow.models import StepNetwork
-from shallowflow.readings.arrivals import Arrival, arrivals
+from shallowflow.readings.phases import Arrival, arrivals
 
 TARGET = PiecewiseConstant((0.3, 0.65), (1.0, 3.0, 2.0))
 PLACES = (0.08, 0.2, 0.42, 0.55, 0.72, 0.9)

@@ -12,8 +12,7 @@ import shallowflow as sf
 from shallowflow.certificates import certify
 from shallowflow.data.generators import orthogonal
 from shallowflow.dynamics.clock.paths import Snapshots
-from shallowflow.dynamics.clock.trajectory import Setting
-from shallowflow.readings.settings import agreed
+from shallowflow.dynamics.clock.trajectory import Setting, agreed
 
 DATA = orthogonal(6, 12, seed=1)
 START = sf.initialize.asymmetric(24, 12, seed=1)

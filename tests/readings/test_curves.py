@@ -1,4 +1,4 @@
-"""Chapters: constructed curves with known answers, no gaps, thinned records."""
+"""Curves with known answers: stretches without gaps, thinned records, plateaus, falls, distances."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import shallowflow as sf
 from shallowflow.arrays import Floats
-from shallowflow.readings.chapters import stretches
+from shallowflow.readings.curves import falls, largest_gap, mean_gap, plateaus, stretches
 
 
 def logistic_steps(times: Floats, centres: list[float], levels: list[float], width: float) -> Floats:
@@ -74,3 +75,37 @@ def test_spells_cover_a_run_without_gaps_and_alternate(losses: list[float], gaps
         assert one.end == other.start
         assert one.fast != other.fast
     assert all(one.start < one.end for one in found)
+
+
+def test_plateaus_are_intervals_that_end() -> None:
+    """A staircase with two flat steps that are left, and a last one that is not."""
+    k = np.geomspace(1, 1e6, 400)
+    errors = np.where(k < 1e2, 1.0, np.where(k < 1e4, 0.1, 0.01)) * (1 - 1e-9 * k)
+    found = plateaus(k, errors)
+    assert len(found) == 2
+    assert found[0][1] == pytest.approx(1e2, rel=0.1)
+    assert found[1][1] == pytest.approx(1e4, rel=0.1)
+    assert plateaus(k, 1 / k) == []
+
+
+def test_lengths_must_be_equal() -> None:
+    with pytest.raises(sf.InvalidInputError, match="times, losses: must have equal lengths, got 2 and 1"):
+        plateaus([1.0, 2.0], [1.0])
+
+
+def test_falls_are_counted() -> None:
+    """A sum of two logistic steps falls twice, a straight line never faster than on the average."""
+    t = np.linspace(0.0, 10.0, 2001)
+    steps = sum(1 / (1 + np.exp((t - middle) / 0.1)) for middle in (3.0, 6.0))
+    assert falls(t, np.asarray(steps)) == 2
+    assert falls(t, 5.0 - 0.49 * t) == 0
+
+
+def test_gaps_of_two_parabolas() -> None:
+    """|t² − t(2 − t)| = 2t|t − 1| on [0, 2]: 4 at the end, ½ within the first half, mean 1."""
+    t = np.linspace(0.0, 2.0, 20_001)
+    assert largest_gap(t, t**2, t * (2 - t)) == pytest.approx(4.0)
+    early = t <= 1
+    assert largest_gap(t[early], t[early] ** 2, t[early] * (2 - t[early])) == pytest.approx(0.5)
+    assert largest_gap(t, -t, np.zeros_like(t), since=0.5) == pytest.approx(2.0)
+    assert mean_gap(t, t**2, t * (2 - t)) == pytest.approx(1.0, rel=1e-6)

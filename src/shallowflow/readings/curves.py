@@ -1,11 +1,11 @@
-"""Chapters of a loss curve: where it stands, where it falls, from times and losses alone.
+"""Curves of a loss, from times and values alone: where one stands and falls, and how far two are apart.
 
-On the intervals between records q = −Δ ln L/Δt is the mean speed, v = ln q. A **top** is a local maximum of v
-that stands out by ln 10 from the valley on each side that has a higher top behind it. Its **fast stretch** is
-the intervals around it with at least a tenth of its speed, if ln L falls by 0.1 in it. The rest is slow. Mean
-speeds see a jump between two records too, so that thinning a record changes borders, not names. Losses that
-rise (stochastic descent) are replaced by their running minimum; records closer than 10⁻⁴ of the run and 10⁻³
-in ln L are skipped, because speeds between them are rounding.
+**Stretches.** On the intervals between records q = −Δ ln L/Δt is the mean speed, v = ln q. A **top** is a
+local maximum of v that stands out by ln 10 from the valley on each side that has a higher top behind it. Its
+**fast stretch** is the intervals around it with at least a tenth of its speed, if ln L falls by 0.1 in it.
+The rest is slow. Mean speeds see a jump between two records too, so that thinning a record changes borders,
+not names. Losses that rise (stochastic descent) are replaced by their running minimum; records closer than
+10⁻⁴ of the run and 10⁻³ in ln L are skipped, because speeds between them are rounding.
 """
 
 from __future__ import annotations
@@ -14,8 +14,44 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from shallowflow.arrays import Bools, Floats
+from shallowflow.arrays import Bools, Floats, same_length, vector
+
+FLAT = 0.05
+"""A plateau: the loss falls more slowly than times^(−FLAT) …"""
+LONG = 1.25
+"""… while the time grows by this factor at least."""
+DROP = 0.9
+"""A plateau is left when the loss falls below this share of its level."""
+
+
+def plateaus(times: ArrayLike, losses: ArrayLike) -> list[tuple[float, float]]:
+    """Return the intervals (first, last time) in which a loss hardly falls, and which it leaves later.
+
+    times (k,) > 0, losses (k,) > 0. A plateau is a longest run of records with −d ln L/d ln t < `FLAT`, whose
+    last time is at least `LONG` times its first, and below whose last loss, times `DROP`, the curve ends.
+
+    Examples
+    --------
+    >>> t = np.geomspace(1, 1e4, 81)
+    >>> [(round(first), round(last)) for first, last in plateaus(t, np.where(t < 99.0, 1.0, 0.1))]
+    [(1, 89)]
+    """
+    moments, values = vector(times, "times"), vector(losses, "losses")
+    same_length(moments, values, "times, losses")
+    slopes = -np.diff(np.log(values)) / np.diff(np.log(moments))
+    flat = np.concatenate([[False], slopes < FLAT, [False]]).astype(np.int8)
+    starts, ends = (np.flatnonzero(np.diff(flat) == step) for step in (1, -1))
+    left = (moments[ends] >= LONG * moments[starts]) & (values[-1] < DROP * values[ends])
+    return [(float(moments[i]), float(moments[j])) for i, j in zip(starts[left], ends[left], strict=True)]
+
+
+def falls(times: Floats, losses: Floats) -> int:
+    """Return how often a loss begins to fall faster than from its first value to 0 over all the times."""
+    fast = -np.diff(losses) / np.diff(times) > losses[0] / (times[-1] - times[0])
+    return int(np.sum(np.diff(fast.astype(int)) == 1))
+
 
 TENTH = float(np.log(10.0))
 FALL = 0.1
@@ -114,3 +150,13 @@ def _stands_out(top: float, side: Floats) -> bool:
     one."""
     higher = np.flatnonzero(side > top)
     return not higher.size or bool(top - side[: higher[0]].min(initial=top) >= TENTH)
+
+
+def largest_gap(times: Floats, first: Floats, second: Floats, since: float = 0.0) -> float:
+    """Return max |first − second| of two curves over the times t ≥ since·T, T the last one; all (k,)."""
+    return float(np.abs(first - second)[times >= since * times[-1]].max())
+
+
+def mean_gap(times: Floats, first: Floats, second: Floats) -> float:
+    """Return (1/T) ∫ |first − second| dt of two curves from time 0 to T, by the trapezoidal rule."""
+    return float(np.trapezoid(np.abs(first - second), times) / times[-1])
