@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from shallowflow.explorer.pages import standalone
 from shallowflow.explorer.scene import Watch, packed
 from shallowflow.explorer.scenes import SCENES
+from shallowflow.explorer.server import standalone
 
 FOLDER = Path(__file__).parent / "standalone" / "explorer"
 SMALLER = {"alignment": {"width": 60}, "free": {"width": 20}}

@@ -45,7 +45,7 @@ MAX_LINES = 400
 MAX_MODULES, MAX_CODE_LINES, MAX_PARAMETERS = 15, 60, 8
 """Of a folder, of a function (docstring, comments and blank lines not counted), and of a function."""
 CONTRACTED = (
-    *("dynamics/population.py: population_flow", "dynamics/descent.py: gradient_descent"),
+    *("dynamics/flow.py: population_flow", "dynamics/descent.py: gradient_descent"),
     *(
         "dynamics/stochastic.py: stochastic_descent",
         "dynamics/flow.py: gradient_flow",
@@ -53,7 +53,7 @@ CONTRACTED = (
     ),
     *("estimators/anls.py: ANLSRegressor.__init__", "estimators/step.py: StepRegressor.__init__"),
     "certificates/early_alignment.py: theorem_1",
-    "experiments/claim.py: Claim.that",
+    "experiments/experiment.py: Claim.that",
 )
 """Public functions whose parameters are a contract: more of them than one would choose today."""
 WORDS = re.compile(

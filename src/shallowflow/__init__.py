@@ -109,7 +109,7 @@ _NAMES = {
     "least_squares_outer": "shallowflow.dynamics.alternating",
     "merge_duplicates": "shallowflow.landscape.geometry.census",
     "phases": "shallowflow.readings.phases",
-    "population_flow": "shallowflow.dynamics.population",
+    "population_flow": "shallowflow.dynamics.flow",
     "predict_jumps": "shallowflow.dynamics.jump_prediction",
     "reproduce": "shallowflow.experiments",
     "saddle_to_saddle": "shallowflow.dynamics.saddle_to_saddle",
@@ -143,9 +143,8 @@ if TYPE_CHECKING:
     from shallowflow.dynamics.clock.trajectory import Outcome, Trajectory
     from shallowflow.dynamics.descent import gradient_descent
     from shallowflow.dynamics.escape import escape
-    from shallowflow.dynamics.flow import gradient_flow
+    from shallowflow.dynamics.flow import gradient_flow, population_flow
     from shallowflow.dynamics.jump_prediction import PredictedJumps, predict_jumps
-    from shallowflow.dynamics.population import population_flow
     from shallowflow.dynamics.saddle_to_saddle import SaddleToSaddle, saddle_to_saddle
     from shallowflow.dynamics.stochastic import stochastic_descent
     from shallowflow.dynamics.two_timescale import hitting_times, two_timescale_limit

@@ -6,8 +6,16 @@ import pytest
 from shallowflow.arrays import Floats
 from shallowflow.data.generators import CURVES
 from shallowflow.estimators import ANLSRegressor
-from shallowflow.estimators.criterion import Fitted, choose, criterion
-from shallowflow.estimators.noise import correlation, explained_by, noise_size, outliers, weighted_median
+from shallowflow.estimators.noise import (
+    Fitted,
+    choose,
+    correlation,
+    criterion,
+    explained_by,
+    noise_size,
+    outliers,
+    weighted_median,
+)
 from shallowflow.estimators.path import Path, between, default_largest, numbers_up_to
 from shallowflow.estimators.points import Points, distinct_rows, merged_points
 from shallowflow.estimators.selection import Setting, select

@@ -25,9 +25,9 @@ from PIL import Image
 
 import shallowflow as sf
 from shallowflow.arrays import Floats
-from shallowflow.explorer.pages import text_of
 from shallowflow.explorer.scenes import SCENES
 from shallowflow.explorer.scenes.drawing import frame_times
+from shallowflow.explorer.server import text_of
 
 DOCS = Path(__file__).parents[2] / "docs"
 SCHEMA = DOCS / "explorer.schema.json"

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from shallowflow.explorer.pages import FOLDER, MODULES, text_of
 from shallowflow.explorer.scenes import SCENES
+from shallowflow.explorer.server import FOLDER, MODULES, text_of
 
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent / "page"

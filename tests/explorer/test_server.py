@@ -21,10 +21,9 @@ from starlette.websockets import WebSocketDisconnect
 from shallowflow import ReLUNetwork, Trajectory
 from shallowflow.commands.explore import explore
 from shallowflow.errors import InvalidInputError
-from shallowflow.explorer.pages import MODULES, served, standalone
 from shallowflow.explorer.scene import Show, Watch, packed
 from shallowflow.explorer.scenes import SCENES
-from shallowflow.explorer.server import COOKIE, MOST_BYTES, MOST_FILE, Explorer
+from shallowflow.explorer.server import COOKIE, MODULES, MOST_BYTES, MOST_FILE, Explorer, served, standalone
 from shallowflow.explorer.workers import SLOTS, Workers
 from tests.explorer.scenes.test_scenes import SMALL, unpacked
 

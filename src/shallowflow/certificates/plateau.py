@@ -18,7 +18,7 @@ from shallowflow.dynamics.clock.protocol import flatten
 from shallowflow.dynamics.clock.trajectory import Trajectory, agreed
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.geometry.blocks import Blocks, blocks
-from shallowflow.landscape.geometry.pattern_level import pattern_level
+from shallowflow.landscape.geometry.floors import pattern_level
 from shallowflow.landscape.plateau.causes import Passage, next_passage
 from shallowflow.landscape.plateau.levels import exit_of, level_of, plateau_level, rates_of
 from shallowflow.landscape.plateau.stationary import regression_lines, stationarity, trap

@@ -1,4 +1,5 @@
-"""Gradient flow: dθ/dt = −speed·∇L(θ) (Filippov), with located events; callable at any time.
+"""Gradient flow, dθ/dt = −speed·∇L(θ): on data (Filippov) with located events, callable at any time; and the
+population flow (1) of [two_timescale], of a network against a target, with exact integrals.
 
 With `leap` a small start goes by the clock: the alignment phase in closed form, whatever its scale, then the
 flow. While all neurons together have changed the loss by a share δ at most, the forces are those at the start
@@ -10,12 +11,14 @@ does not grow with ln(1/scale).
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from shallowflow.arrays import Floats, non_negative, positive, probability, real, shown
+from shallowflow.arrays import Floats, flag, non_negative, positive, probability, real, shown
 from shallowflow.data.dataset import Dataset
+from shallowflow.data.targets import Additive, PiecewiseConstant
 from shallowflow.dynamics.choice import chosen_engine
 from shallowflow.dynamics.clock.loop import Progress, not_begun, run
 from shallowflow.dynamics.clock.paths import Polynomials
@@ -27,15 +30,24 @@ from shallowflow.dynamics.clock.problem import (
     checked_loss,
     checked_record,
 )
-from shallowflow.dynamics.clock.protocol import flatten
+from shallowflow.dynamics.clock.protocol import flatten, unflatten
 from shallowflow.dynamics.clock.trajectory import Setting, Trajectory
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.early_alignment.frozen import FrozenFlow, exit_time
+from shallowflow.landscape.two_timescale.population import (
+    Target,
+    check_resolved,
+    population_loss,
+    target_gradient,
+)
+from shallowflow.landscape.two_timescale.step_classes import checked_target
 from shallowflow.models.loss import Loss, SquareLoss
 from shallowflow.models.networks import (
+    AdditiveStepNetwork,
     LogScaledNetwork,
     Network,
     ReLUNetwork,
+    StepNetwork,
 )
 
 EXPECTED_NODES = 40_000
@@ -194,3 +206,73 @@ def later(trajectory: Trajectory, begin: float) -> Trajectory:
 
 def _plus(times: Floats | None, begin: float) -> Floats | None:
     return None if times is None else times + begin
+
+
+LONG = 100.0
+"""Of longer runs, speed·until, most is near rest, where stability bounds explicit steps."""
+STIFF_UP_TO = 0.1
+"""Ratio epsilon up to which the implicit method is taken: the smaller it is, the stiffer the flow."""
+
+
+def population_flow(
+    network: Network,
+    target: Target,
+    *,
+    until: float,
+    epsilon: float = 1.0,
+    speed: float = 1.0,
+    record: Record | None = None,
+    tolerance: float = 1e-8,
+    stop: float = 0.0,
+    stiff: bool | None = None,
+    progress: Progress | None = None,
+) -> Trajectory:
+    """Follow a' = −speed·∇_a L, u' = −speed·epsilon·∇_u L with L = ½∫(f − f*)² over [0, 1]^d, exactly.
+
+    For a `StepNetwork` and a `PiecewiseConstant`, an `AdditiveStepNetwork` and an `Additive` of those, a
+    `KnotNetwork` and a `PiecewiseAffine`.
+    The gradient flow (1) of [two_timescale], the limit of `stochastic_descent` for small steps. Slow time is
+    τ = epsilon·t. The run ends early, converged, when ‖∇L‖ ≤ `stop`. `stiff` integrates by LSODA instead of
+    an explicit method: faster once neurons have settled at jumps, where rates are of order ε s²/η; by default
+    for small epsilon.
+
+    Examples
+    --------
+    >>> import shallowflow as sf
+    >>> target = sf.PiecewiseConstant([0.5], [0.0, 1.0])
+    >>> net = sf.initialize.uniform_positions(8, sharpness=0.02, seed=1)
+    >>> tr = population_flow(net, target, until=500.0, epsilon=1e-2)
+    >>> bool(tr.losses[-1] < 0.05 * tr.losses[0])
+    True
+    """
+    from shallowflow.dynamics.engines.smooth_flow import Field, SmoothFlow, layer_rates
+
+    check_trainable(network, target)
+    until, tolerance = positive(until, "until"), positive(tolerance, "tolerance")
+    speed, epsilon, stop = positive(speed, "speed"), positive(epsilon, "epsilon"), non_negative(stop, "stop")
+
+    def gradient(theta: Floats) -> Floats:
+        parts = target_gradient(unflatten(network, theta), target)
+        return np.concatenate([np.ravel(parts[name]) for name in network.PARAMETERS])
+
+    measure = partial(population_loss, target=target)
+    rates = layer_rates(network, speed, epsilon)
+    field = Field(network, flatten(network), rates, gradient, measure)
+    long = max(epsilon, 1.0) * speed * until > LONG
+    implicit = epsilon <= STIFF_UP_TO or long if stiff is None else flag(stiff, "stiff")
+    make = partial(SmoothFlow, field, tolerance=tolerance, stop=stop, stiff=implicit)
+    record = checked_record(record, every_step(network))
+    setting = Setting("population_flow", None, target, SquareLoss(), None, speed, epsilon, tolerance)
+    return run(make, record, until, setting=setting, measure=measure, progress=progress)
+
+
+def check_trainable(network: Network, target: Target) -> None:
+    """Refuse pairs that do not fit, jumps outside (0, 1), and steps of no sharpness or an unresolved one."""
+    population_loss(network, target)  # refuses what does not fit
+    for part in target.components if isinstance(target, Additive) else (target,):
+        if isinstance(part, PiecewiseConstant):
+            checked_target(part)
+    if isinstance(network, StepNetwork | AdditiveStepNetwork):
+        if network.sharpness == 0:
+            raise InvalidInputError("network: sharpness must be > 0 to be trained by gradients, got 0")
+        check_resolved(network.sharpness)

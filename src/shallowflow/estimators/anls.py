@@ -16,10 +16,9 @@ from shallowflow.arrays import Bools, Floats, count, one_of, real, shown, unit_i
 from shallowflow.errors import InvalidInputError
 from shallowflow.estimators.base import MISSING, without_holes
 from shallowflow.estimators.constraints import DIRECTIONS, FLAT, SHAPES, Constraints, checked, scaled
-from shallowflow.estimators.criterion import FEW, choose
 from shallowflow.estimators.cuts import MOST_JUMPS, Jumping, jumping
 from shallowflow.estimators.exact import certified
-from shallowflow.estimators.noise import ROBUST, outliers
+from shallowflow.estimators.noise import FEW, ROBUST, choose, outliers
 from shallowflow.estimators.path import BEYOND, Obeying, Path, PathRow, Progress, constrained, default_largest
 from shallowflow.estimators.points import Points, Rows, distinct_rows
 from shallowflow.estimators.search import (

@@ -15,8 +15,7 @@ from typing import Protocol
 import numpy as np
 
 from shallowflow.arrays import Floats, Ints
-from shallowflow.estimators.criterion import ROUNDING, Choice, Fitted, criterion
-from shallowflow.estimators.noise import WHITE, Correlation, correlation
+from shallowflow.estimators.noise import ROUNDING, WHITE, Choice, Correlation, Fitted, correlation, criterion
 from shallowflow.estimators.points import Points, values
 from shallowflow.estimators.selection import Selected
 from shallowflow.kernels.fitting.partition import divisions

@@ -17,8 +17,7 @@ import numpy as np
 from shallowflow.arrays import Floats
 from shallowflow.errors import InvalidInputError
 from shallowflow.estimators.constraints import ConstrainedFit, Constraints
-from shallowflow.estimators.criterion import FEW, Fitted, choose, criterion
-from shallowflow.estimators.noise import Correlation, residuals
+from shallowflow.estimators.noise import FEW, Correlation, Fitted, choose, criterion, residuals
 from shallowflow.estimators.points import Points, values
 from shallowflow.estimators.search import (
     SETTLED,

@@ -21,14 +21,18 @@ import numpy as np
 from scipy.stats import norm
 
 from shallowflow.arrays import Bools, Floats
-from shallowflow.estimators.criterion import FEW, ROUNDING, Choice, Fitted, choose
 from shallowflow.estimators.noise import (
+    FEW,
     MANY,
     ROBUST,
+    ROUNDING,
     SUSPECT,
     WHITE,
+    Choice,
     Correlation,
+    Fitted,
     Loss,
+    choose,
     distances,
     noise_size,
     outliers,

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from shallowflow.arrays import shown
 from shallowflow.errors import InvalidInputError, did_you_mean
-from shallowflow.experiments.claim import Claim
 from shallowflow.experiments.experiment import (
     PAPERS,
+    Claim,
     Experiment,
     Findings,
     Progress,

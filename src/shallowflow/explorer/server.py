@@ -1,21 +1,27 @@
-"""The server of the page: on this machine only, for whoever has the token.
+"""The server of the page: on this machine only, for whoever has the token; and the page as it gives it out.
 
 The token comes once in the address and becomes a cookie. Host and Origin must be this server's own: no other
 page in the same browser can talk to it. Messages: text up ({n, scene, state, going}), binary answers down
 (`scene.packed`: perhaps a preview or parts, then the whole) or text ({n, error}); of several requests the
 latest wins. While a slider or a point is still being moved (`going`) a preview is all that is made.
+
+The page is also one file that plays without a server. Its modules import each other by bare names
+("explorer/state"). An import map says where they are: beside the page, or, in the file, in the file itself.
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import os
 import secrets
 import socket
+import struct
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
+from importlib.resources import files
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -28,8 +34,8 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from shallowflow.data.table import PairOptions, read_pairs
 from shallowflow.errors import InvalidInputError, ShallowflowError
-from shallowflow.explorer.pages import MODULES, TYPES, served, standalone, text_of
-from shallowflow.explorer.scenes import SCENES
+from shallowflow.explorer.scene import Scene
+from shallowflow.explorer.scenes import SAVED, SCENES
 from shallowflow.explorer.workers import Job, Workers
 
 COOKIE = "shallowflow"
@@ -289,3 +295,66 @@ def serve(explorer: Explorer, listening: socket.socket, ready: Callable[[], None
 
     with suppress(KeyboardInterrupt):
         asyncio.run(all_of_it())
+
+
+FOLDER = files("shallowflow.explorer") / "page"
+MODULES = tuple(sorted(file.name for file in FOLDER.iterdir() if file.name.endswith(".js")))
+TYPES = {".js": "text/javascript", ".css": "text/css"}
+
+
+def text_of(name: str) -> str:
+    """Return a file of the page."""
+    return (FOLDER / name).read_text(encoding="utf-8")
+
+
+POLICY = (
+    "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'unsafe-inline' "
+    "data:; style-src 'unsafe-inline'; img-src data: blob:\">"
+)
+"""Of a page in a file: it loads nothing from anywhere."""
+
+
+def _assembled(head: tuple[str, str], imports: dict[str, str], data: dict[str, Any], nonce: str) -> str:
+    """Return the document with its policy and style, its import map and its data."""
+    # "</" would end the script early, whatever the data are.
+    said = json.dumps(data).replace("</", "<\\/")
+    return (
+        text_of("index.html")
+        .replace("<!--policy-->", head[0])
+        .replace("<!--style-->", head[1])
+        .replace("<!--imports-->", json.dumps({"imports": imports}))
+        .replace("<!--data-->", said)
+        .replace("NONCE", nonce)
+    )
+
+
+def served(nonce: str, scene: str, state: dict[str, Any]) -> str:
+    """Return the page of the server."""
+    imports = {f"explorer/{name.removesuffix('.js')}": f"/page/{name}" for name in MODULES}
+    scenes = [one.described() for one in (*SCENES.values(), SAVED)]
+    data = {"scenes": scenes, "scene": scene, "state": state}
+    return _assembled(("", '<link rel="stylesheet" href="/page/style.css">'), imports, data, nonce)
+
+
+def standalone(message: bytes) -> str:
+    """Return one file that shows a run (`scene.packed`), plays and scrubs; nothing is loaded."""
+    scene = _scene_of(message)
+
+    def inline(name: str) -> str:
+        encoded = base64.b64encode(text_of(name).encode()).decode()
+        return f"data:text/javascript;base64,{encoded}"
+
+    imports = {f"explorer/{name.removesuffix('.js')}": inline(name) for name in MODULES}
+    run = base64.b64encode(message).decode()
+    data = {"scenes": [scene.described()], "scene": scene.name, "state": {}, "run": run}
+    return _assembled((POLICY, f"<style>{text_of('style.css')}</style>"), imports, data, "")
+
+
+def _scene_of(message: bytes) -> Scene:
+    """Return the scene that a message names."""
+    try:
+        (length,) = struct.unpack_from("<I", message)
+        name = json.loads(message[4 : 4 + length])["scene"]
+        return {**SCENES, SAVED.name: SAVED}[name]
+    except (struct.error, ValueError, LookupError, TypeError, RecursionError) as error:
+        raise InvalidInputError("request: must be a run as the page received it") from error

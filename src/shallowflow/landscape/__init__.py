@@ -51,13 +51,13 @@ if TYPE_CHECKING:
     from shallowflow.landscape.geometry.floors import Floor as Floor
     from shallowflow.landscape.geometry.floors import Floors as Floors
     from shallowflow.landscape.geometry.floors import floors as floors
+    from shallowflow.landscape.geometry.floors import pattern_level as pattern_level
     from shallowflow.landscape.geometry.orthonormal import MaskReport as MaskReport
     from shallowflow.landscape.geometry.orthonormal import mask_failure_bound as mask_failure_bound
     from shallowflow.landscape.geometry.orthonormal import mask_matrix as mask_matrix
     from shallowflow.landscape.geometry.orthonormal import mask_of as mask_of
     from shallowflow.landscape.geometry.orthonormal import mask_report as mask_report
     from shallowflow.landscape.geometry.orthonormal import orthonormality as orthonormality
-    from shallowflow.landscape.geometry.pattern_level import pattern_level as pattern_level
     from shallowflow.landscape.geometry.subgradient import minimal_gates as minimal_gates
     from shallowflow.landscape.incremental import HALVING_RATIO as HALVING_RATIO
     from shallowflow.landscape.incremental import min_norm_interpolator as min_norm_interpolator
@@ -142,9 +142,8 @@ _PLACES = {
     "geometry.blocks": "Blocks blocks",
     "geometry.census": "Census census merge_duplicates",
     "geometry.cones": "Cone Cones cell_bound cones face_bound",
-    "geometry.floors": "Anatomy Floor Floors floors",
+    "geometry.floors": "Anatomy Floor Floors floors pattern_level",
     "geometry.orthonormal": "MaskReport mask_failure_bound mask_matrix mask_of mask_report orthonormality",
-    "geometry.pattern_level": "pattern_level",
     "geometry.subgradient": "minimal_gates",
     "incremental": "HALVING_RATIO min_norm_interpolator min_squared_norm norm_constant squared_norm",
     "plateau.causes": "LossParts Passage frozen_losses loss_parts next_passage",

@@ -11,7 +11,7 @@ from shallowflow import landscape
 from shallowflow.arrays import Floats
 from shallowflow.data.dataset import Dataset
 from shallowflow.landscape.geometry.activity import activity
-from shallowflow.landscape.geometry.pattern_level import held_span
+from shallowflow.landscape.geometry.floors import held_span
 from shallowflow.models import KnotNetwork, ReLUNetwork, SquareLoss
 from tests.rounding import EPSILON, assert_rounded
 

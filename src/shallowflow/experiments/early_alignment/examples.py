@@ -13,11 +13,22 @@ from shallowflow.data.generators import stewart, three_points
 from shallowflow.dynamics.clock.problem import Record
 from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.dynamics.descent import gradient_descent
-from shallowflow.experiments.claim import LEVEL, Claim, Interval
 from shallowflow.experiments.early_alignment.data import ASSUMED, assumed_points, random_assumed
-from shallowflow.experiments.experiment import Experiment, Findings, Progress, Values, part, scales
-from shallowflow.experiments.figure import Figure, Panel, Series
-from shallowflow.experiments.network_panels import (
+from shallowflow.experiments.experiment import (
+    LEVEL,
+    Claim,
+    Experiment,
+    Findings,
+    Interval,
+    Progress,
+    Values,
+    part,
+    scales,
+)
+from shallowflow.experiments.figure import (
+    Figure,
+    Panel,
+    Series,
     data_series,
     function_on_line,
     least_squares_line,

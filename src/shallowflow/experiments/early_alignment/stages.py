@@ -19,11 +19,22 @@ from shallowflow.dynamics.clock.problem import Record
 from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.dynamics.descent import gradient_descent
 from shallowflow.dynamics.flow import gradient_flow
-from shallowflow.experiments.claim import Claim, Interval
-from shallowflow.experiments.experiment import Experiment, Findings, Progress, Values, part, scales
-from shallowflow.experiments.figure import Animation, Figure, Panel, Series
-from shallowflow.experiments.network_panels import (
+from shallowflow.experiments.experiment import (
+    Claim,
+    Experiment,
+    Findings,
+    Interval,
+    Progress,
+    Values,
+    part,
+    scales,
+)
+from shallowflow.experiments.figure import (
+    Animation,
+    Figure,
     NeuronPanels,
+    Panel,
+    Series,
     data_series,
     function_on_line,
     function_panel,

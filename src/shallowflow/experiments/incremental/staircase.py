@@ -22,8 +22,16 @@ from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.dynamics.descent import gradient_descent
 from shallowflow.dynamics.flow import gradient_flow
 from shallowflow.dynamics.saddle_to_saddle import SaddleToSaddle, saddle_to_saddle
-from shallowflow.experiments.claim import Claim, Interval
-from shallowflow.experiments.experiment import Experiment, Findings, Progress, Values, part, scales
+from shallowflow.experiments.experiment import (
+    Claim,
+    Experiment,
+    Findings,
+    Interval,
+    Progress,
+    Values,
+    part,
+    scales,
+)
 from shallowflow.experiments.figure import Figure, Panel, Series
 from shallowflow.models import LogScaledNetwork, SquareLoss, initialize
 from shallowflow.readings.jumps import (

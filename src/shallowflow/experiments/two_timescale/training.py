@@ -15,7 +15,7 @@ from shallowflow.arrays import Bools
 from shallowflow.data import PiecewiseConstant
 from shallowflow.dynamics.clock.problem import Record
 from shallowflow.dynamics.clock.trajectory import Trajectory
-from shallowflow.dynamics.population import population_flow
+from shallowflow.dynamics.flow import population_flow
 from shallowflow.dynamics.stochastic import stochastic_descent
 from shallowflow.dynamics.two_timescale import hitting_times
 from shallowflow.experiments.experiment import Values

@@ -10,7 +10,7 @@ from shallowflow.arrays import Floats
 from shallowflow.data.targets import PiecewiseConstant
 from shallowflow.dynamics.clock.problem import Record
 from shallowflow.dynamics.clock.trajectory import Trajectory
-from shallowflow.dynamics.population import population_flow
+from shallowflow.dynamics.flow import population_flow
 from shallowflow.dynamics.stochastic import stochastic_descent
 from shallowflow.dynamics.two_timescale import two_timescale_limit
 from shallowflow.errors import InvalidInputError

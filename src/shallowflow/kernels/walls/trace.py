@@ -1,7 +1,7 @@
 """One neuron through a step in which the forces are known: exact between events, located to rounding.
 
 From share θ to 1, stretch by stretch: D of the present signs as a polynomial about θ, projected if the neuron
-slides; the Taylor series of (w, a) (`series`); the first event on it (`events`). There `settle` decides,
+slides; the Taylor series of (w, a) (`series`); the first event on it (`desk`). There `settle` decides,
 and the neuron goes on.
 """
 
@@ -14,8 +14,15 @@ from numba import njit
 from shallowflow.arrays import Floats, Ints
 from shallowflow.kernels.shared.compilation import INTERNAL, ONCE, Signed
 from shallowflow.kernels.walls.arrangement import Problem
-from shallowflow.kernels.walls.desk import Desk, Log, Neurons, put_onto_walls, take_up
-from shallowflow.kernels.walls.events import first_release, first_wall
+from shallowflow.kernels.walls.desk import (
+    Desk,
+    Log,
+    Neurons,
+    first_release,
+    first_wall,
+    put_onto_walls,
+    take_up,
+)
 from shallowflow.kernels.walls.field import Field, Sums
 from shallowflow.kernels.walls.series import (
     NONE,

@@ -11,6 +11,9 @@ With gates S⁺ (1 active, γ inactive, 0 resting) and for a set J of neurons,
 Outputs on the data are sums of S⁺_j ∘ X(a_j w_j), so L ≥ feature ≥ pattern and L ≥ cone ≥ pattern. If no a_j
 is 0, V is the range of the tangent kernel: the pattern floor is where the frozen kernel ends. It is [plateau]
 Thm 3.1's Q₀, in any dimension. A floor of rank n is no floor: the pattern can interpolate.
+
+`pattern_level` is the pattern floor of a flow, for any ReLU network in any dimension. A univariate network
+with a bias coordinate keeps its own V: `to_knots` would give it functions that its parameters cannot reach.
 """
 
 from __future__ import annotations
@@ -20,11 +23,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from shallowflow.arrays import Bools, Floats, public
-from shallowflow.data.dataset import Dataset
+from shallowflow.data.dataset import Dataset, checked_dataset
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.geometry.activity import Resting
+from shallowflow.landscape.geometry.blocks import blocks
 from shallowflow.landscape.geometry.census import Kinked, Neurons, neurons_of
 from shallowflow.models.loss import SquareLoss
+from shallowflow.models.networks import KnotNetwork, LogScaledNetwork, ReLUNetwork
 
 RANK = 1e-10
 """Columns of length 1 whose new part is smaller than this are dependent."""
@@ -224,3 +229,45 @@ def anatomy(value: float, feature: Floor, awake: Floor, every: Floor) -> Anatomy
     turned = min(solved, awake.level)
     least = min(turned, every.level)
     return Anatomy(value - solved, solved - turned, turned - least, least, every.interpolates)
+
+
+ReLUs = ReLUNetwork | LogScaledNetwork | KnotNetwork
+
+
+@public
+def pattern_level(
+    network: ReLUs, dataset: Dataset, loss: SquareLoss | None = None, *, resting: Resting | None = None
+) -> float:
+    """Return the level that no flow of the network gets below while its pattern of activity lasts.
+
+    loss: ½·mean of squares by default, or `SquareLoss("sum")`; resting: pairs (neurons, points) that a flow
+    holds on their hyperplanes, `trajectory.resting(t)`: such a neuron only moves with ⟨w_j, x_k⟩ = 0. For a
+    `KnotNetwork` without such pairs this is `plateau_level`.
+
+    Examples
+    --------
+    >>> x = np.linspace(-1.0, 1.0, 21)
+    >>> data = Dataset(x[:, None], 1.0 + x**2).with_bias()
+    >>> network = ReLUNetwork([[-1.0, 0.05]], [1.0])  # silent for x ≥ 0.05: these points stay where they are
+    >>> round(pattern_level(network, data, SquareLoss("sum")), 4)
+    10.1596
+    """
+    square = SquareLoss() if loss is None else loss
+    if not isinstance(square, SquareLoss):
+        raise InvalidInputError(f"loss: a level is that of a SquareLoss, got {square}")
+    targets = checked_dataset(dataset).targets
+    if isinstance(network, KnotNetwork) and resting is None:
+        return 0.5 * square.weight(dataset.size) * blocks(network, dataset).missed_squares
+    return level_of(held_span(network, dataset, resting), targets, square.weight(dataset.size)).level
+
+
+def held_span(network: ReLUs, dataset: Dataset, resting: Resting | None = None) -> Floats:
+    """Return vectors (n, k) that span V, only the pairs of `resting` being held on their hyperplanes.
+
+    (`floors` takes every pair at rounding level for held.)
+    """
+    neurons = neurons_of(network, dataset, resting)
+    held = np.zeros(neurons.signs.shape, dtype=np.bool_)
+    if resting is not None:
+        held[resting] = True
+    return pattern_span(neurons, held=held)

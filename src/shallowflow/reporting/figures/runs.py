@@ -18,9 +18,12 @@ from shallowflow.arrays import Floats
 from shallowflow.data.dataset import Dataset, checked_dataset
 from shallowflow.dynamics.clock.protocol import flatten
 from shallowflow.dynamics.clock.trajectory import Trajectory, checked_trajectory
-from shallowflow.experiments.figure import Animation, Figure, Panel, Series
-from shallowflow.experiments.network_panels import (
+from shallowflow.experiments.figure import (
+    Animation,
+    Figure,
     NeuronPanels,
+    Panel,
+    Series,
     function_on_line,
     function_panel,
     largest_norm,
