@@ -19,7 +19,8 @@ from typing import Any
 import pytest
 
 import shallowflow.experiments as experiments
-from shallowflow.experiments.experiment import PAPERS, Claim, Interval
+from shallowflow.experiments.claim import Claim, Interval
+from shallowflow.experiments.experiment import PAPERS
 
 ROOT = Path(experiments.__file__).parent
 WHOLE = {

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from shallowflow.experiments.experiment import Claim
+from shallowflow.experiments.claim import Claim
 from shallowflow.experiments.incremental.convergence import Distances, near_claims, theorem2_claims
 from shallowflow.experiments.incremental.halving import Halving, Sized, bound_claims, halving_claim
 from shallowflow.experiments.incremental.norm_by_size import (

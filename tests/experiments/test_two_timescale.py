@@ -12,7 +12,7 @@ import pytest
 import shallowflow as sf
 from shallowflow.certificates import Certificate, Hypothesis, Promise
 from shallowflow.experiments import EXPERIMENTS, Claim
-from shallowflow.experiments.experiment import Interval
+from shallowflow.experiments.claim import Interval
 from shallowflow.experiments.two_timescale import (
     batch_training,
     beside_limit,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from shallowflow.experiments.experiment import Claim
+from shallowflow.experiments.claim import Claim
 from shallowflow.experiments.weak_interaction.converges import (
     Bounds,
     Samples,

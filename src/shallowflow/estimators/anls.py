@@ -16,10 +16,10 @@ from shallowflow.arrays import Bools, Floats, count, one_of, real, shown, unit_i
 from shallowflow.errors import InvalidInputError
 from shallowflow.estimators.base import MISSING, without_holes
 from shallowflow.estimators.constraints import DIRECTIONS, FLAT, SHAPES, Constraints, checked, scaled
-from shallowflow.estimators.cuts import MOST_JUMPS, Jumping, jumping
+from shallowflow.estimators.cuts import MOST_JUMPS, jumping
 from shallowflow.estimators.exact import certified
 from shallowflow.estimators.noise import FEW, ROBUST, choose, outliers
-from shallowflow.estimators.path import BEYOND, Obeying, Path, PathRow, Progress, constrained, default_largest
+from shallowflow.estimators.path import BEYOND, Path, PathRow, Progress, constrained, default_largest
 from shallowflow.estimators.points import Points, Rows, distinct_rows
 from shallowflow.estimators.search import (
     SEARCHES,
@@ -285,13 +285,11 @@ class ANLSRegressor(SummarisedRegressor):
             points = rows.points(None if free is None else free.factors)
         most = min(default_largest(points), MOST_JUMPS) if self.max_knots is None else self.max_knots
         bounds = self.min_knots, max(most, self.min_knots)
-        found: Jumping | Obeying
         if self.continuous:
             found = constrained(points, own, exactly, bounds=bounds, least=self.min_points, progress=progress)
-            self.optimal_ = None
         else:
             found = jumping(points, exactly, bounds, self.min_points)
-            self.optimal_ = found.optimal
+        self.optimal_ = found.optimal
         self._remember(points.pieces(found.knots, found.lines, own.knots if self.continuous else found.knots))
         self.loss_history_ = points.half_sums(np.array([found.loss]))
         self.n_iter_, self.validation_history_ = 1, np.empty(0)

@@ -15,7 +15,8 @@ from typing import Protocol
 import numpy as np
 
 from shallowflow.arrays import Floats, Ints
-from shallowflow.estimators.noise import ROUNDING, WHITE, Choice, Correlation, Fitted, correlation, criterion
+from shallowflow.estimators.noise import ROUNDING, WHITE, Choice, Fitted, correlation, criterion
+from shallowflow.estimators.path import Obeying
 from shallowflow.estimators.points import Points, values
 from shallowflow.estimators.selection import Selected
 from shallowflow.kernels.fitting.partition import divisions
@@ -202,20 +203,7 @@ def lines_between(points: Points, cuts: Ints) -> tuple[Floats, Floats, float]:
     return 0.5 * (x[cuts - 1] + x[cuts]), np.array(lines), loss
 
 
-@dataclass(frozen=True, eq=False)
-class Jumping:
-    """Path, criterion and noise; the fit: its loss, jumps at (n,), lines (n + 1, 3), whether it is best."""
-
-    fits: dict[int, Fitted]
-    criteria: dict[int, float]
-    noise: Correlation
-    loss: float
-    knots: Floats
-    lines: Floats
-    optimal: bool | None
-
-
-def jumping(points: Points, exactly: int | None, bounds: tuple[int, int], least: int = 1) -> Jumping:
+def jumping(points: Points, exactly: int | None, bounds: tuple[int, int], least: int = 1) -> Obeying:
     """Return straight pieces with `exactly` so many jumps, or as many as the criterion calls for (None).
 
     bounds: the fewest and the most jumps. Beyond 2,000 points neighbours are merged, the cuts then refined.
@@ -234,7 +222,7 @@ def jumping(points: Points, exactly: int | None, bounds: tuple[int, int], least:
         if exactly is None:
             cuts = _unmerged(points, cuts, 2 * size, choice.noise.tau, bounds[0])
     knots, lines, loss = lines_between(points, cuts)
-    return Jumping(fits, choice.values, choice.noise, loss, knots, lines, None if merged else True)
+    return Obeying(fits, choice.values, choice.noise, loss, knots, lines, None if merged else True)
 
 
 def _unmerged(points: Points, cuts: Ints, reach: int, tau: float, fewest: int) -> Ints:

@@ -212,7 +212,7 @@ def walked(
 
 @dataclass(frozen=True, eq=False)
 class Obeying:
-    """The path, its criterion and noise; the fit: its loss, knots (n,), lines (n + 1, 3)."""
+    """The path, its criterion and noise; the fit: its loss, knots (n,), lines (n + 1, 3), if it is best."""
 
     fits: dict[int, Fitted]
     criteria: dict[int, float]
@@ -220,6 +220,7 @@ class Obeying:
     loss: float
     knots: Floats
     lines: Floats
+    optimal: bool | None = None
 
 
 def constrained(

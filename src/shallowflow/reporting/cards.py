@@ -12,7 +12,8 @@ from html import escape
 from typing import Any
 
 from shallowflow.arrays import shown
-from shallowflow.experiments.experiment import Claim, Reproduction, apart, tally, tally_text
+from shallowflow.experiments.claim import Claim, apart, tally, tally_text
+from shallowflow.experiments.experiment import Reproduction
 from shallowflow.experiments.figure import Animation, Figure
 from shallowflow.reporting.summary import versions
 from shallowflow.reporting.typeset import for_html, seconds_text

@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 
 from shallowflow.arrays import shown
 from shallowflow.errors import InvalidInputError
-from shallowflow.experiments.experiment import Reproduction, apart
+from shallowflow.experiments.claim import apart
+from shallowflow.experiments.experiment import Reproduction
 from shallowflow.experiments.figure import Animation
 from shallowflow.files import probe, write_atomically
 from shallowflow.reporting.cards import Film, Picture, anchor, card, marks_of

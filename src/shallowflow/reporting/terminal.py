@@ -17,7 +17,8 @@ from rich.text import Text
 
 from shallowflow.certificates import Verdict
 from shallowflow.data.dataset import Dataset
-from shallowflow.experiments.experiment import Claim, Reproduction, apart
+from shallowflow.experiments.claim import Claim, apart
+from shallowflow.experiments.experiment import Reproduction
 from shallowflow.reporting.summary import by_paper, counts
 from shallowflow.reporting.typeset import seconds_text
 from shallowflow.studies import Tally

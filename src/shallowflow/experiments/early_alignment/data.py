@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from shallowflow.arrays import Floats
 from shallowflow.data import Dataset
 
 ASSUMED = ((-0.95, 1.0), (0.0, 0.05), (0.95, 1.0))
@@ -14,6 +15,14 @@ def assumed_points(points: tuple[tuple[float, float], ...] = ASSUMED) -> Dataset
     """Return data that satisfy Assumption 3, bias coordinate appended."""
     table = np.array(points)
     return Dataset(table[:, :1], table[:, 1], name="Assumption 3").with_bias()
+
+
+def assumption_boxes(eta: float) -> tuple[Floats, Floats]:
+    """Return the boxes in which Assumption 3 has its points, as one line with gaps."""
+    corners = ((-1.0, -1.0 + eta, 1.0, 1.0 + eta), (-eta, eta, 0.0, eta), (1.0 - eta, 1.0, 1.0, 1.0 + eta))
+    x = [side for left, right, _, _ in corners for side in (left, right, right, left, left, np.nan)]
+    y = [side for _, _, low, high in corners for side in (low, low, high, high, low, np.nan)]
+    return np.array(x), np.array(y)
 
 
 def random_assumed(seed: int, eta: float = 0.05) -> Dataset:

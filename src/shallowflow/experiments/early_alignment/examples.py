@@ -13,18 +13,14 @@ from shallowflow.data.generators import stewart, three_points
 from shallowflow.dynamics.clock.problem import Record
 from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.dynamics.descent import gradient_descent
-from shallowflow.experiments.early_alignment.data import ASSUMED, assumed_points, random_assumed
-from shallowflow.experiments.experiment import (
-    LEVEL,
-    Claim,
-    Experiment,
-    Findings,
-    Interval,
-    Progress,
-    Values,
-    part,
-    scales,
+from shallowflow.experiments.claim import LEVEL, Claim, Interval
+from shallowflow.experiments.early_alignment.data import (
+    ASSUMED,
+    assumed_points,
+    assumption_boxes,
+    random_assumed,
 )
+from shallowflow.experiments.experiment import Experiment, Findings, Progress, Values, part, scales
 from shallowflow.experiments.figure import (
     Figure,
     Panel,
@@ -50,7 +46,7 @@ def run_fig1(parameters: Values, progress: Progress) -> Findings:
     sampled = stewart(parameters["size"], seed=parameters["seed"])
     x = np.linspace(-1.0, 1.0, 401)
     teacher = Series(x, STEWART_TEACHER(x), "teacher", tone="muted")
-    boxes = Series(*_boxes(1 / 6), "Assumption 3, η = 1/6", tone="orange", size=0.6)
+    boxes = Series(*assumption_boxes(1 / 6), "Assumption 3, η = 1/6", tone="orange", size=0.6)
     panels = tuple(
         Panel((*behind, data_series(dataset)), title, "x", "y", y_limits=(-0.1, 1.3))
         for dataset, title, behind in (
@@ -67,14 +63,6 @@ def run_fig1(parameters: Values, progress: Progress) -> Findings:
         found = spurious_conditions(random_assumed(number, 0.999 / 6))
         kept.append(found.assumption_4 and found.assumption_5 and found.assumption_6)
     return Findings((figure,), fig1_claims(assumed, used, kept))
-
-
-def _boxes(eta: float) -> tuple[Floats, Floats]:
-    """Return the boxes in which Assumption 3 has its points, as one line with gaps."""
-    corners = ((-1.0, -1.0 + eta, 1.0, 1.0 + eta), (-eta, eta, 0.0, eta), (1.0 - eta, 1.0, 1.0, 1.0 + eta))
-    x = [side for left, right, _, _ in corners for side in (left, right, right, left, left, np.nan)]
-    y = [side for _, _, low, high in corners for side in (low, low, high, high, low, np.nan)]
-    return np.array(x), np.array(y)
 
 
 def fig1_claims(

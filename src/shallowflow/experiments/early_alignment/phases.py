@@ -11,8 +11,9 @@ from shallowflow.data import Dataset
 from shallowflow.dynamics.clock.problem import Record
 from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.dynamics.flow import gradient_flow
+from shallowflow.experiments.claim import Claim, Interval
 from shallowflow.experiments.early_alignment.data import random_assumed, random_corners
-from shallowflow.experiments.experiment import Claim, Experiment, Findings, Interval, Progress, Values, scales
+from shallowflow.experiments.experiment import Experiment, Findings, Progress, Values, scales
 from shallowflow.experiments.figure import Figure, Panel, Series
 from shallowflow.landscape.early_alignment.balances import init_scale
 from shallowflow.landscape.early_alignment.phase_state import PhaseState, local_rate, phase_state, pl_constant

@@ -19,16 +19,8 @@ from shallowflow.dynamics.clock.problem import Record
 from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.dynamics.descent import gradient_descent
 from shallowflow.dynamics.flow import gradient_flow
-from shallowflow.experiments.experiment import (
-    Claim,
-    Experiment,
-    Findings,
-    Interval,
-    Progress,
-    Values,
-    part,
-    scales,
-)
+from shallowflow.experiments.claim import Claim, Interval
+from shallowflow.experiments.experiment import Experiment, Findings, Progress, Values, part, scales
 from shallowflow.experiments.figure import (
     Animation,
     Figure,
@@ -42,12 +34,7 @@ from shallowflow.experiments.figure import (
     least_squares_line,
     line_grid,
 )
-from shallowflow.landscape import (
-    activity,
-    least_squares,
-    merged_neurons,
-    neuron_alignment,
-)
+from shallowflow.landscape import activity, least_squares, merged_neurons, neuron_alignment
 from shallowflow.landscape.early_alignment.aligned_neurons import mean_turn
 from shallowflow.models import ReLUNetwork, initialize
 

@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from shallowflow.arrays import Floats, Ints
-from shallowflow.experiments.experiment import Claim, Experiment, Findings, Interval, Progress, Values, scales
+from shallowflow.experiments.claim import Claim, Interval
+from shallowflow.experiments.experiment import Experiment, Findings, Progress, Values, scales
 from shallowflow.experiments.figure import Figure, Panel, Series
 from shallowflow.landscape.geometry.orthonormal import mask_of
 from shallowflow.landscape.halving import fitted_shares, norm_bound, points_left

@@ -14,7 +14,8 @@ from shallowflow.arrays import Floats
 from shallowflow.data import Dataset
 from shallowflow.dynamics.clock.problem import Record
 from shallowflow.dynamics.descent import gradient_descent
-from shallowflow.experiments.experiment import Claim, Experiment, Findings, Interval, Progress, Values, scales
+from shallowflow.experiments.claim import Claim, Interval
+from shallowflow.experiments.experiment import Experiment, Findings, Progress, Values, scales
 from shallowflow.experiments.figure import Figure, Panel, Series
 from shallowflow.experiments.incremental.staircase import LN10
 from shallowflow.landscape.geometry.orthonormal import mask_of

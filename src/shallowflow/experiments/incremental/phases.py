@@ -11,7 +11,8 @@ from shallowflow.arrays import Floats
 from shallowflow.data.generators import orthonormal
 from shallowflow.dynamics.flow import gradient_flow
 from shallowflow.dynamics.saddle_to_saddle import saddle_to_saddle
-from shallowflow.experiments.experiment import Claim, Experiment, Findings, Interval, Progress, Values, scales
+from shallowflow.experiments.claim import Claim, Interval
+from shallowflow.experiments.experiment import Experiment, Findings, Progress, Values, scales
 from shallowflow.experiments.figure import Figure, Panel, Series
 from shallowflow.experiments.incremental.staircase import CHOSEN, LN10, PROBLEM, Training, train
 from shallowflow.models import initialize

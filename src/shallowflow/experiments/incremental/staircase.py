@@ -22,16 +22,8 @@ from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.dynamics.descent import gradient_descent
 from shallowflow.dynamics.flow import gradient_flow
 from shallowflow.dynamics.saddle_to_saddle import SaddleToSaddle, saddle_to_saddle
-from shallowflow.experiments.experiment import (
-    Claim,
-    Experiment,
-    Findings,
-    Interval,
-    Progress,
-    Values,
-    part,
-    scales,
-)
+from shallowflow.experiments.claim import Claim, Interval
+from shallowflow.experiments.experiment import Experiment, Findings, Progress, Values, part, scales
 from shallowflow.experiments.figure import Figure, Panel, Series
 from shallowflow.models import LogScaledNetwork, SquareLoss, initialize
 from shallowflow.readings.jumps import (
@@ -51,7 +43,6 @@ CHOSEN = (
     "The start has the first seed with which Algorithm 1 interpolates and jumps are apart "
     f"(gap × ln(1/α) ≥ {SEPARATED:g}); incremental/starts has all others."
 )
-"""The rule, for captions."""
 EPOCH = 0.01
 """The paper's step: one of its epochs is so much time."""
 AROUND = (-1, 1, 3, 31)

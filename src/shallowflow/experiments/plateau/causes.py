@@ -20,7 +20,8 @@ from shallowflow.data.generators import CURVES
 from shallowflow.dynamics.alternating import alternating_least_squares
 from shallowflow.dynamics.clock.problem import Record
 from shallowflow.dynamics.flow import gradient_flow
-from shallowflow.experiments.experiment import Claim, Experiment, Findings, Progress, Values, scales
+from shallowflow.experiments.claim import Claim
+from shallowflow.experiments.experiment import Experiment, Findings, Progress, Values, scales
 from shallowflow.experiments.figure import Figure, Panel, Series
 from shallowflow.experiments.plateau.training import LOSS, STEP, knots, plateaus_left, share_claim, undecided
 from shallowflow.landscape.geometry.blocks import blocks

@@ -9,7 +9,8 @@ import numpy as np
 
 from shallowflow.arrays import Floats
 from shallowflow.data.generators import CURVES, curve
-from shallowflow.experiments.experiment import Claim, Experiment, Findings, Interval, Progress, Values, scales
+from shallowflow.experiments.claim import Claim, Interval
+from shallowflow.experiments.experiment import Experiment, Findings, Progress, Values, scales
 from shallowflow.experiments.figure import Figure, Panel, Series
 from shallowflow.experiments.plateau.methods import (
     TONES,

@@ -14,7 +14,8 @@ from shallowflow.data.generators import CURVES, curve
 from shallowflow.dynamics.adam import adam
 from shallowflow.dynamics.alternating import alternating_least_squares, least_squares_outer
 from shallowflow.dynamics.clock.problem import Record
-from shallowflow.experiments.experiment import Claim, Experiment, Findings, Progress, Values, scales
+from shallowflow.experiments.claim import Claim
+from shallowflow.experiments.experiment import Experiment, Findings, Progress, Values, scales
 from shallowflow.experiments.figure import Figure, Panel, Series
 from shallowflow.experiments.plateau.training import (
     LOSS,

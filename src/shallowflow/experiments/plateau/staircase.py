@@ -14,7 +14,8 @@ from shallowflow.data.generators import CURVES, curve
 from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.dynamics.descent import gradient_descent
 from shallowflow.estimators import ANLSRegressor
-from shallowflow.experiments.experiment import Claim, Experiment, Findings, Interval, Progress, Values, scales
+from shallowflow.experiments.claim import Claim, Interval
+from shallowflow.experiments.experiment import Experiment, Findings, Progress, Values, scales
 from shallowflow.experiments.figure import Figure, Panel, Series
 from shallowflow.experiments.plateau.training import (
     LOSS,

@@ -14,7 +14,8 @@ from shallowflow.dynamics.clock.problem import Record
 from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.dynamics.descent import gradient_descent
 from shallowflow.dynamics.flow import gradient_flow
-from shallowflow.experiments.experiment import Claim, Interval, Values
+from shallowflow.experiments.claim import Claim, Interval
+from shallowflow.experiments.experiment import Values
 from shallowflow.experiments.figure import Panel, Series
 from shallowflow.models import KnotNetwork, SquareLoss, initialize
 from shallowflow.readings.curves import plateaus

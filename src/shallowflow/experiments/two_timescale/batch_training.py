@@ -23,16 +23,8 @@ from shallowflow.dynamics.clock.problem import Record
 from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.dynamics.descent import gradient_descent
 from shallowflow.dynamics.stochastic import stochastic_descent
-from shallowflow.experiments.experiment import (
-    Claim,
-    Experiment,
-    Findings,
-    Interval,
-    Progress,
-    Sweep,
-    Values,
-    scales,
-)
+from shallowflow.experiments.claim import Claim, Interval
+from shallowflow.experiments.experiment import Experiment, Findings, Progress, Sweep, Values, scales
 from shallowflow.experiments.figure import Figure, Panel, Series
 from shallowflow.landscape import population_loss
 from shallowflow.models import AdditiveStepNetwork, KnotNetwork, NormLoss, initialize

@@ -8,7 +8,8 @@ from shallowflow.arrays import Floats
 from shallowflow.data import PiecewiseConstant
 from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.dynamics.two_timescale import two_timescale_limit
-from shallowflow.experiments.experiment import Claim, Experiment, Findings, Interval, Progress, Values, scales
+from shallowflow.experiments.claim import Claim, Interval
+from shallowflow.experiments.experiment import Experiment, Findings, Progress, Values, scales
 from shallowflow.experiments.figure import Figure, Panel, Series
 from shallowflow.experiments.two_timescale.training import function_panel
 from shallowflow.landscape import fate_of_last_piece

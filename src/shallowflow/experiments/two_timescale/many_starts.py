@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import shallowflow.experiments.two_timescale.training as training
 from shallowflow.dynamics.two_timescale import hitting_times
-from shallowflow.experiments.experiment import Claim, Interval, Sweep, Values
+from shallowflow.experiments.claim import Claim, Interval
+from shallowflow.experiments.experiment import Sweep, Values
 from shallowflow.experiments.two_timescale.training import (
     AUTHORS,
     PRINTED,

@@ -10,16 +10,8 @@ import numpy as np
 import shallowflow.experiments.two_timescale.training as training
 from shallowflow.dynamics.clock.problem import Record
 from shallowflow.dynamics.clock.trajectory import Trajectory
-from shallowflow.experiments.experiment import (
-    Claim,
-    Experiment,
-    Findings,
-    Interval,
-    Progress,
-    Sweep,
-    Values,
-    scales,
-)
+from shallowflow.experiments.claim import Claim, Interval
+from shallowflow.experiments.experiment import Experiment, Findings, Progress, Sweep, Values, scales
 from shallowflow.experiments.figure import Figure, Panel
 from shallowflow.experiments.two_timescale.training import (
     PUBLISHED,

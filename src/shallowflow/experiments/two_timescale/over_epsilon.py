@@ -9,17 +9,8 @@ import numpy as np
 
 import shallowflow.experiments.two_timescale.training as training
 from shallowflow.arrays import Floats
-from shallowflow.experiments.experiment import (
-    LEVEL,
-    Claim,
-    Experiment,
-    Findings,
-    Interval,
-    Progress,
-    Sweep,
-    Values,
-    scales,
-)
+from shallowflow.experiments.claim import LEVEL, Claim, Interval
+from shallowflow.experiments.experiment import Experiment, Findings, Progress, Sweep, Values, scales
 from shallowflow.experiments.figure import Figure, Panel, Series
 from shallowflow.experiments.two_timescale.training import (
     FLOW,

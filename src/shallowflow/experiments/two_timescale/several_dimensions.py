@@ -10,16 +10,8 @@ import numpy as np
 import shallowflow.experiments.two_timescale.batch_training as training
 from shallowflow.arrays import Floats
 from shallowflow.dynamics.clock.trajectory import Trajectory
-from shallowflow.experiments.experiment import (
-    Claim,
-    Experiment,
-    Findings,
-    Interval,
-    Progress,
-    Sweep,
-    Values,
-    scales,
-)
+from shallowflow.experiments.claim import Claim, Interval
+from shallowflow.experiments.experiment import Experiment, Findings, Progress, Sweep, Values, scales
 from shallowflow.experiments.figure import Figure, Panel, Series
 from shallowflow.experiments.two_timescale.batch_training import FAST, JUMPS, SLOW, STEPS, Repeats, plan
 

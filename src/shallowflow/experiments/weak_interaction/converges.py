@@ -12,7 +12,8 @@ from shallowflow.certificates.weak_interaction_rates import prop_1
 from shallowflow.data.generators import sphere
 from shallowflow.dynamics.clock.problem import Record
 from shallowflow.dynamics.descent import gradient_descent
-from shallowflow.experiments.experiment import Claim, Experiment, Findings, Interval, Progress, Values, scales
+from shallowflow.experiments.claim import Claim, Interval
+from shallowflow.experiments.experiment import Experiment, Findings, Progress, Values, scales
 from shallowflow.experiments.figure import Figure, Panel, Series
 from shallowflow.experiments.weak_interaction.runs import axes, epochs, start
 from shallowflow.landscape import correctly_activated, fair_activation_probability

@@ -11,16 +11,8 @@ from dataclasses import replace
 import numpy as np
 
 from shallowflow.arrays import Floats
-from shallowflow.experiments.experiment import (
-    Claim,
-    Experiment,
-    Findings,
-    Interval,
-    Progress,
-    Sweep,
-    Values,
-    scales,
-)
+from shallowflow.experiments.claim import Claim, Interval
+from shallowflow.experiments.experiment import Experiment, Findings, Progress, Sweep, Values, scales
 from shallowflow.experiments.figure import Figure, Panel, Series
 from shallowflow.experiments.weak_interaction.runs import collapse, curvature, smallest_ratio, stated_width
 from shallowflow.readings.many_runs import Slope, slope

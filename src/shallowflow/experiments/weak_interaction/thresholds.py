@@ -9,16 +9,8 @@ import numpy as np
 
 import shallowflow.experiments.weak_interaction.runs as runs
 from shallowflow.arrays import Floats
-from shallowflow.experiments.experiment import (
-    Claim,
-    Experiment,
-    Findings,
-    Interval,
-    Progress,
-    Sweep,
-    Values,
-    scales,
-)
+from shallowflow.experiments.claim import Claim, Interval
+from shallowflow.experiments.experiment import Experiment, Findings, Progress, Sweep, Values, scales
 from shallowflow.experiments.figure import Figure, Panel, Series
 from shallowflow.experiments.weak_interaction.probability import PAPER, QUICK, TENTH, UNKNOWN
 from shallowflow.readings.many_runs import Slope, Threshold, exponent, misfits, threshold

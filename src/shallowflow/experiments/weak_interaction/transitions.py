@@ -13,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from shallowflow.arrays import Floats
-from shallowflow.experiments.experiment import Claim, Experiment, Findings, Interval, Progress, Values, scales
+from shallowflow.experiments.claim import Claim, Interval
+from shallowflow.experiments.experiment import Experiment, Findings, Progress, Values, scales
 from shallowflow.experiments.figure import Figure, Panel, Series
 from shallowflow.landscape.weak_interaction.group_flow import GroupFlow
 from shallowflow.readings.curves import falls
