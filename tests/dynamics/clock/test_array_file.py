@@ -1,13 +1,9 @@
-"""Files of arrays: damaged and foreign ones are refused; a kill leaves the old file or the new one."""
+"""Files of arrays: damaged and foreign ones are refused. Kills in a save: `tests/test_kills.py`."""
 
 from __future__ import annotations
 
 import pickle
 import re
-import signal
-import subprocess
-import sys
-import time
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -17,7 +13,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shallowflow.dynamics.clock.paths import Snapshots
 from shallowflow.dynamics.clock.trajectory import Outcome, Trajectory
 from shallowflow.errors import FileFormatError
 from tests.dynamics.clock.files import claim, fingerprint, members_of, npy, peak_memory, refused, write_zip
@@ -192,51 +187,3 @@ def test_a_trajectory_that_cannot_be_stored_leaves_the_old_file(tmp_path: Path) 
         odd.save(tmp_path / "t")
     assert fingerprint(Trajectory.load(tmp_path / "t")) == fingerprint(example_trajectory())
     assert [entry.name for entry in tmp_path.iterdir()] == ["t"]
-
-
-SAVER = """
-import sys
-import numpy as np
-from shallowflow.dynamics.clock.trajectory import Outcome
-from shallowflow.dynamics.clock.paths import Snapshots
-from shallowflow.dynamics.clock.trajectory import Trajectory
-from shallowflow.models.networks import KnotNetwork
-
-network = KnotNetwork(np.zeros(32_000), np.zeros(32_000))
-times, ends = np.arange(100.0), np.array([0.0, 1.0])
-number = int(sys.argv[2])
-while True:
-    number += 1
-    path = Snapshots(network, times, np.full((100, 64_000), float(number)))
-    outcome = Outcome("completed", "done.")
-    Trajectory(ends, np.full(2, float(number)), path, (), outcome, {"number": number}).save(sys.argv[1])
-    print(number, flush=True)
-"""
-
-
-def test_a_kill_leaves_the_old_file_or_the_new_one(tmp_path: Path) -> None:
-    """A process saves 51 MB over and over under SIGKILL: the file is whole, and the last or the one after."""
-    path = tmp_path / "t"
-    rng = np.random.default_rng(0)
-    number = unfinished = 0
-    for _ in range(6):
-        command = [sys.executable, "-c", SAVER, str(path), str(number)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as saver:
-            assert saver.stdout is not None
-            first = saver.stdout.readline()
-            time.sleep(rng.uniform(0.0, 0.25))
-            saver.send_signal(signal.SIGKILL)
-            finished = [int(line) for line in (first + saver.stdout.read()).splitlines()]
-        loaded = Trajectory.load(path)
-        number = int(loaded.statistics["number"])
-        assert number in (finished[-1], finished[-1] + 1)
-        assert isinstance(loaded.path, Snapshots)
-        assert loaded.path.values.shape == (100, 64_000)
-        assert np.all(loaded.path.values == number)
-        assert np.all(loaded.losses == number)
-        for entry in set(tmp_path.iterdir()) - {path}:
-            assert entry.name.endswith(".part")
-            entry.unlink()
-            unfinished += 1
-    path.unlink()
-    assert unfinished, "no kill fell into a save"
