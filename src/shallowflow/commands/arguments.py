@@ -18,6 +18,8 @@ from shallowflow.files import probe
 
 EXAMPLES = {"size": "8", "dimension": "3", "name": "sin_5pi"}
 """Values that an error message gives as an example."""
+LONG = 60.0
+"""Seconds from which on a command says beforehand how long it will take."""
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
 
@@ -89,3 +91,11 @@ def check_file(path: str | None, option: str, *endings: str) -> None:
 def print_json(value: Mapping[str, Any]) -> None:
     """Print one JSON object."""
     click.echo(json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False))
+
+
+def say_if_long(seconds: float, shorter: str) -> None:
+    """Say on standard error how long a command will take, if it is more than a minute, and what helps."""
+    if seconds > LONG:
+        unit, size = ("hours", 3600.0) if seconds > 7200 else ("minutes", 60.0)
+        number = f"{max(seconds / size, 2.0):,.0f}"
+        click.echo(f"about {number} {unit}; Ctrl-C to stop, {shorter} make it shorter", err=True)

@@ -11,12 +11,13 @@ import click
 import numpy as np
 
 from shallowflow.arrays import count
-from shallowflow.commands.arguments import check_file, json_option, print_json, read_data
+from shallowflow.commands.arguments import check_file, json_option, print_json, read_data, say_if_long
 from shallowflow.data import GENERATORS, Dataset
-from shallowflow.dynamics.clock.problem import Record
+from shallowflow.dynamics.clock.problem import Record, Task
 from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.dynamics.descent import gradient_descent
 from shallowflow.dynamics.escape import escape, stable_step
+from shallowflow.dynamics.expected import expected_seconds
 from shallowflow.errors import InvalidInputError
 from shallowflow.models import LogisticLoss, Loss, ReLUNetwork, SquareLoss, initialize
 from shallowflow.readings.story import Story, story
@@ -92,6 +93,8 @@ def _run(data: str, options: dict[str, Any]) -> Trajectory:
         dataset = dataset.with_bias()
     loss.check(dataset.targets)
     start = initialize.he_uniform(width, dataset.dimension, seed=options["seed"])
+    expected = expected_seconds("gradient_descent", Task(start, dataset, loss, steps=steps))
+    say_if_long(expected, "fewer --steps or a smaller --width")
     step = stable_step(start, dataset) / 3.0
     with progress_bar(f"training on {dataset.name or data}") as show:
         return gradient_descent(

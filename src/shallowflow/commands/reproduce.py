@@ -9,10 +9,17 @@ from pathlib import Path
 import click
 
 from shallowflow.arrays import shown
-from shallowflow.commands.arguments import print_json
+from shallowflow.commands.arguments import print_json, say_if_long
 from shallowflow.errors import InvalidInputError, did_you_mean
 from shallowflow.experiments import DEMO, EXPERIMENTS, Experiment, Reproduction
-from shallowflow.experiments.batch import recall, reproduce_here, reproduce_together, study_of, unfinished
+from shallowflow.experiments.batch import (
+    estimate,
+    recall,
+    reproduce_here,
+    reproduce_together,
+    study_of,
+    unfinished,
+)
 from shallowflow.studies import Cluster, Executor, Processes, Store
 from shallowflow.studies.executors import LOCAL
 
@@ -73,6 +80,10 @@ def reproduce(
         missing = unfinished(experiments, scale, store)
         if scale == "paper" and missing and not _agreed(missing, scale, executor, yes):
             ctx.exit(1)
+        if scale == "quick":
+            costs = [estimate(experiment, scale) or 0.0 for experiment in missing]
+            at_once = getattr(executor, "jobs", 1)
+            say_if_long(max([*costs, sum(costs) / at_once]), "fewer NAMEs or --demo")
         try:
             _run(missing, scale, store, executor, alone=jobs == 1 and dask is None)
         except KeyboardInterrupt as stop:
@@ -146,7 +157,7 @@ def _print_results(done: Sequence[Reproduction], kept: int, page: str) -> None:
 
 def _agreed(experiments: Sequence[Experiment], scale: str, executor: Executor, yes: bool) -> bool:
     """Say what the experiments will cost here, and ask whether to go on."""
-    from shallowflow.experiments.batch import REFERENCE, estimate, speed_test
+    from shallowflow.experiments.batch import REFERENCE, speed_test
     from shallowflow.reporting.terminal import costs_text
 
     slowness = speed_test() / REFERENCE

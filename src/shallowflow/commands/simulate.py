@@ -9,12 +9,13 @@ from typing import Any
 import click
 
 from shallowflow.arrays import one_of
-from shallowflow.commands.arguments import check_file, json_option, print_json, read_data
+from shallowflow.commands.arguments import check_file, json_option, print_json, read_data, say_if_long
 from shallowflow.data import Dataset
-from shallowflow.dynamics.clock.problem import Record, default_record
+from shallowflow.dynamics.clock.problem import Record, Task, default_record
 from shallowflow.dynamics.clock.protocol import flatten
 from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.dynamics.descent import gradient_descent
+from shallowflow.dynamics.expected import expected_seconds
 from shallowflow.dynamics.flow import gradient_flow
 from shallowflow.errors import InvalidInputError
 from shallowflow.models import LogisticLoss, Loss, Network, SquareLoss, initialize
@@ -72,9 +73,14 @@ def simulate(ctx: click.Context, /, data: str, as_json: bool, **options: Any) ->
     knots = options["network"] == "knots"
     dataset = read_data(data, seed=options["seed"], bias=options["bias"], csv_bias=not knots)
     network = _network(dataset, options)
+    flow, chosen = _verb(options)
+    task = Task(network, dataset, LOSSES[options["loss"]], steps=int(chosen.get("steps", 0)))
+    less = "a smaller --width" if flow else "fewer --steps or a smaller --width"
+    say_if_long(expected_seconds("gradient_flow" if flow else "gradient_descent", task), less)
     start = time.perf_counter()
     with progress_bar(f"training on {dataset.name or data}") as show:
-        trajectory = _trajectory(network, dataset, options, lambda fraction: show(fraction, ""))
+        verb = gradient_flow if flow else gradient_descent
+        trajectory = _trajectory(verb, task, chosen, options, lambda fraction: show(fraction, ""))
     result = run_summary(trajectory, dataset, time.perf_counter() - start)
     if save:
         trajectory.save(save)
@@ -106,21 +112,30 @@ def _network(dataset: Dataset, options: dict[str, Any]) -> Network:
     return network
 
 
-def _trajectory(
-    network: Network, dataset: Dataset, options: dict[str, Any], show: Callable[[float], None]
-) -> Trajectory:
-    """Run the flow or the descent that the options ask for."""
+def _verb(options: dict[str, Any]) -> tuple[bool, dict[str, Any]]:
+    """Return whether the options ask for a flow, and how long, or in which steps, it runs."""
     given = [name for name in ("until", "step", "steps") if options[name] is not None]
     flow = "step" not in given and "steps" not in given if options["flow"] is None else options["flow"]
     strange = [name for name in given if (name == "until") != flow]
     if strange:
         other = "--descent" if flow else "--flow"
         raise InvalidInputError(f"{strange[0]}: belongs to {other}, got {options[strange[0]]:g} without it")
-    engine: Callable[..., Trajectory] = gradient_flow if flow else gradient_descent
     defaults = FLOW if flow else DESCENT
-    chosen = {name: default if options[name] is None else options[name] for name, default in defaults.items()}
-    common = {"loss": LOSSES[options["loss"]], "epsilon": options["epsilon"], "progress": show}
-    if options["animate"] and not default_record(flatten(network).size).networks:
+    return flow, {
+        name: default if options[name] is None else options[name] for name, default in defaults.items()
+    }
+
+
+def _trajectory(
+    verb: Callable[..., Trajectory],
+    task: Task,
+    chosen: dict[str, Any],
+    options: dict[str, Any],
+    show: Callable[[float], None],
+) -> Trajectory:
+    """Run the flow or the descent that the options ask for."""
+    common = {"loss": task.loss, "epsilon": options["epsilon"], "progress": show}
+    if options["animate"] and not default_record(flatten(task.network).size).networks:
         # By default a network this wide is recorded at its start and end only.
         common["record"] = Record.geometric(WIDE_FRAMES, max_bytes=WIDE_BYTES)
-    return engine(network, dataset, **chosen, **common)
+    return verb(task.network, task.dataset, **chosen, **common)
