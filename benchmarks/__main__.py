@@ -21,6 +21,7 @@ BENCHMARKS = (
     "step_sgd",
     "step_fitting",
     "kink_statistics",
+    "kink_coverage",
     "optimum",
     "recording",
     "regret",

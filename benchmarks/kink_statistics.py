@@ -1,9 +1,7 @@
-"""How often is the number of kinks right, how often do intervals cover, how often is a break found in noise?
+"""How often is the number of kinks right, how often is a break found in noise? (Intervals: `kink_coverage`.)
 
 On simulated truths, as Markdown tables (those of docs/concepts/kink_statistics.md):
 
-* coverage: 95 % intervals of a knot, of slopes and of f, its number known and selected, beside those of
-  piecewise-regression; n = 50, 200, 1000; noise 5 and 20 %; white and AR(0.5); clear and weak kinks;
 * choice: data with 0 to 6 knots; noise white, AR(0.5), outliers, ties, a gap, heavy tails, few points. Right
   numbers of knots and the root mean square error against the truth in % of its range, beside pwlf (`fitfast`,
   0 to 7 knots, BIC), piecewise-regression (`ModelSelection` up to 7), ruptures (`Pelt` of continuous lines,
@@ -11,7 +9,7 @@ On simulated truths, as Markdown tables (those of docs/concepts/kink_statistics.
 * levels: of the test of a break on noise without one, and its power;
 * series: what is found on elnino, sunspots, co2 and nile (statsmodels).
 
-`python -m benchmarks.kink_statistics coverage choice levels series`; peers that are not installed are left
+`python -m benchmarks.kink_statistics choice levels series`; peers that are not installed are left
 out. The seeds below were written down before the tables were made, and nothing was chosen on them; methods
 were chosen on others. One thread, processor time.
 """
@@ -22,7 +20,7 @@ import importlib
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import redirect_stdout
 from io import StringIO
 from itertools import product
@@ -37,14 +35,11 @@ from sklearn.preprocessing import SplineTransformer
 from sklearn.tree import DecisionTreeRegressor
 
 from shallowflow.estimators import ANLSRegressor
-from shallowflow.estimators.intervals import knot_intervals, model_of, slope_intervals
 
 FloatArray = NDArray[np.float64]
 Predict = Callable[[FloatArray], FloatArray]
 Chooser = Callable[[FloatArray, FloatArray], tuple[int | None, Predict]]
-COVERAGE_SEED, CHOICE_SEED, LEVEL_SEED = 2811, 2812, 2813
-KNOWN_SETS = 500
-SELECTED_SETS, PEER_SETS = {50: 200, 200: 60, 1000: 12}, {50: 40, 200: 30, 1000: 10}
+CHOICE_SEED, LEVEL_SEED = 2812, 2813
 PEER_RESTARTS = 20
 """Of piecewise-regression (100 by default: 5 s for intervals at n = 1000, 8 s for a choice at n = 200)."""
 CHOICE_SETS, MOST_KNOTS = 4, 7
@@ -244,73 +239,6 @@ def smooth() -> None:
     print(f"sin 6x, n = 200, σ = 0.1, median error in %: {found}")
 
 
-def kinked(size: int, turn: float, noise: float, kind: str, seed: int) -> tuple[FloatArray, FloatArray]:
-    rng = np.random.default_rng([COVERAGE_SEED, seed, size])
-    x = np.sort(rng.uniform(0, 1, size))
-    return x, x - turn * np.maximum(x - 0.4, 0) + noise * noise_of(kind, size, rng)
-
-
-def held(model: ANLSRegressor, turn: float) -> tuple[float, ...]:
-    """Whether set and delta interval hold the knot, intervals both slopes and f(0.7); NaN where K ≠ 1."""
-    low, high = model.predict_interval(np.array([0.7]))[0]
-    band = float(low <= 0.7 - turn * 0.3 <= high)
-    if model.n_knots_ != 1:
-        return np.nan, np.nan, np.nan, np.nan, band
-    points = model._points
-    inner = model_of(points, (model.pieces_.knots - points.low) / points.half)
-    knots = knot_intervals(inner, 0.95, np.random.default_rng(0))
-    place = (0.4 - points.low) / points.half
-    pairs = zip(slope_intervals(inner, 0.95, knots), (1, 1 - turn), strict=True)
-    return (
-        float(knots[0].low <= place <= knots[0].high),
-        float(abs(knots[0].estimate - place) <= 1.96 * knots[0].error),
-        *(float(one.low <= slope * points.half / points.scale <= one.high) for one, slope in pairs),
-        band,
-    )
-
-
-def peer_held(library: Any, x: FloatArray, y: FloatArray) -> tuple[float, float]:
-    """Whether the intervals of piecewise-regression hold the knot and the first slope; NaN without a fit."""
-    np.random.seed(0)  # noqa: NPY002
-    found = library.Fit(x, y, n_breakpoints=1, n_boot=PEER_RESTARTS, verbose=False).get_results()
-    if not found["converged"]:
-        return np.nan, np.nan
-    ends = [found["estimates"][name]["confidence_interval"] for name in ("breakpoint1", "alpha1")]
-    return float(ends[0][0] <= 0.4 <= ends[0][1]), float(ends[1][0] <= 1 <= ends[1][1])
-
-
-def percents(values: list[tuple[float, ...]]) -> list[str]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return [f"{100 * share:.1f}" for share in np.nanmean(np.array(values), axis=0)]
-
-
-def cells() -> Iterator[tuple[int, float, str, str, float]]:
-    for size, noise, kind in product((50, 200, 1000), (0.05, 0.2), ("white", "AR 0.5")):
-        for name, turn in (("clear", 2.0), ("weak", 0.7)):
-            yield size, noise, kind, name, turn
-
-
-def coverage() -> None:
-    library = installed("piecewise_regression")
-    known = ("knot", "knot by delta", "slope 1", "slope 2", "f")
-    after = ("K right", *(f"{name} (K selected)" for name in ("knot", "slope 1", "slope 2", "f")))
-    heading("n, σ, noise, kink", *known, *after, *(("p.-r. knot", "p.-r. slope 1") if library else ()))
-    for size, noise, kind, name, turn in cells():
-        data = (size, turn, noise, kind)
-        fits = (ANLSRegressor(1).fit(*kinked(*data, seed)) for seed in range(KNOWN_SETS))
-        found = percents([held(model, turn) for model in fits])
-        chosen = [
-            held(ANLSRegressor().fit(*kinked(*data, seed)), turn) for seed in range(SELECTED_SETS[size])
-        ]
-        right = f"{100 * np.mean(np.isfinite([one[0] for one in chosen])):.0f}"
-        selected = percents(chosen)
-        row = [*found, right, selected[0], *selected[2:]]
-        if library:
-            row += percents([peer_held(library, *kinked(*data, seed)) for seed in range(PEER_SETS[size])])
-        markdown(f"{size}, {noise:g}, {kind}, {name}", *row)
-
-
 def levels() -> None:
     heading("n, noise", "level at 5 %", "power (kink of 2, σ = 0.2)")
     for size, kind in product((20, 50, 200), ("white", "AR 0.5", "AR 0.8", "heavy tails")):
@@ -352,13 +280,13 @@ def series() -> None:
         markdown(name, len(x), model.n_knots_, *shown)
 
 
-PARTS = {"coverage": coverage, "choice": choice, "levels": levels, "series": series}
+PARTS = {"choice": choice, "levels": levels, "series": series}
 
 
 def main(names: list[str] | None = None) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for name in names or ["coverage", "choice", "levels"]:
+        for name in names or ["choice", "levels"]:
             print(f"\n{name}\n")
             PARTS[name]()
 
