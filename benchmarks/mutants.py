@@ -1,9 +1,9 @@
 """How many small mistakes do the tests find? Mutants of the modules that everything else trusts, one by one.
 
-A mutant is the source with one place changed: a comparison swapped or moved by its boundary, + for −, a constant
-off by one, `and` for `or`, a `not` dropped, None returned, a raise removed. It is killed when the tests of its
-module fail or take too long. A seeded sample per module; sources and tests are copied first, and only the copy
-is changed. `python -m benchmarks.mutants` for all, `python -m benchmarks.mutants arrays 60` for sixty of one.
+A mutant is the source with one place changed: a comparison swapped or moved by its boundary, + for −, a
+constant off by one, `and` for `or`, a `not` dropped, None returned, a raise removed. It is killed when the
+tests of its module fail or take too long. A seeded sample per module; sources and tests are copied first, and
+only the copy is changed. `python -m benchmarks.mutants`, or `… arrays 60` for sixty of one module.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
 """The gradient flow of a plain twin by SciPy: gates are frozen between crossings, and flipped at each.
 
-A run ends where a neuron would slide along a kink or leave it on two sides: what follows is compared elsewhere
-(`engines/test_degenerate_flow.py`). Two solutions at a distance e are at most S·e apart at the end, where S
-collects exp ∫ λ_max(−sym DH) of the smooth stretches and the norms of I + (f₊ − f₋) nᵀ/⟨n, f₋⟩ at crossings.
+A stretch ends just before a neuron slides along a kink, stops on it, or passes several at once (see
+`engines/test_degenerate_flow.py` for these), before a kink of σ' in a network of steps, and before the norm
+loss is a tenth of what it was (at 0 its gradient jumps). Two solutions at a distance e are at most S·e apart
+at the end, where S collects exp ∫ λ_max(−sym DH) of the smooth stretches and the norms of the matrices
+I + (f₊ − f₋) nᵀ/⟨n, f₋⟩ of crossings.
 """
 
 from __future__ import annotations
@@ -13,12 +15,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.integrate import solve_ivp
 
+import shallowflow as sf
 from shallowflow.arrays import Floats
 from tests.dynamics.twins import Sample, Twin
 
 EXACT = 1e-12
 """The relative tolerance of the reference."""
 MOST_CROSSINGS = 8
+TOGETHER = 1e-10
+"""Kinks as near as this, relative to ‖θ‖, are passed at once; a z slower than this, relatively, rests."""
 
 
 class Flowed(NamedTuple):
@@ -55,50 +60,76 @@ class Flow:
 
     def normal(self, j: int, i: int) -> Floats:
         """Return ∂z_ji/∂θ."""
-        m, p = self.twin.shape
+        p = self.twin.shape[1]
         found = np.zeros(len(self.rates))
         found[j * p : (j + 1) * p] = self.x[i]
         return found
 
-    def stretch(self, start: float, theta: Floats, until: float, sides: Floats) -> Any:
-        """Integrate until a z leaves its side (m, n) of ±1."""
+    def kinks(self, theta: Floats) -> Floats:
+        """Return what changes sign at a kink (m, n): z, or z(z² − ¼) for the three kinks of a step."""
+        z = self.z(theta)
+        return z * (z * z - 0.25) if self.twin.steps else z
+
+    def stretch(self, start: float, theta: Floats, until: float, sides: Floats, slack: Floats) -> Any:
+        """Integrate until a kink leaves its side (m, n) of ±1, by a slack, or the norm loss is small."""
 
         def leaves(_: float, now: Floats) -> float:
-            return float(np.min(sides * self.z(now)))
+            return float(np.min(sides * self.kinks(now) + slack))
 
-        leaves.terminal, leaves.direction = True, -1.0  # type: ignore[attr-defined]
-        kinks = None if self.twin.steps else leaves
-        size = float(np.linalg.norm(theta))
+        def vanishes(_: float, now: Floats) -> float:
+            return self.residual(now) - 0.1 * first
+
+        first = self.residual(theta)
+        for event in (leaves, vanishes):
+            event.terminal, event.direction = True, -1.0  # type: ignore[attr-defined]
         return solve_ivp(
-            self.velocity, (start, until), theta, method="DOP853", rtol=EXACT, atol=EXACT * size,
-            events=kinks, dense_output=True,
+            self.velocity, (start, until), theta, method="DOP853", rtol=EXACT,
+            atol=EXACT * float(np.linalg.norm(theta)), dense_output=True,
+            events=[leaves, vanishes] if isinstance(self.twin.loss, sf.NormLoss) else leaves,
         )  # fmt: skip
+
+    def residual(self, theta: Floats) -> float:
+        """Return ‖h − y‖."""
+        return float(np.linalg.norm(self.twin.predictions(theta, self.sample) - self.sample.targets))
+
+    def saltation(self, theta: Floats, sides: Floats) -> float:
+        """Flip the gate on whose kink θ is; return the growth of distances there, 0 if it does not cross."""
+        at = np.argwhere(np.abs(self.kinks(theta)) <= TOGETHER * np.linalg.norm(theta))
+        if self.twin.steps or len(at) != 1:
+            return 0.0
+        j, i = at[0]
+        normal, first = self.normal(j, i), self.velocity(0.0, theta)
+        sides[j, i] *= -1.0
+        self.twin = replace(self.twin, gates=self.twin.open_gates(sides))
+        second = self.velocity(0.0, theta)
+        if not sides[j, i] * (normal @ second) > TOGETHER * abs(normal @ first):
+            return 0.0
+        jump = np.eye(len(theta)) + np.outer(second - first, normal) / (normal @ first)
+        return float(np.linalg.norm(jump, 2))
 
 
 def flowed(twin: Twin, sample: Sample, rates: Floats, until: float) -> Flowed:
-    """Follow the flow through crossings, to `until` or to just before a neuron slides."""
+    """Follow the flow through crossings, to `until` or to just before something else happens."""
     time, theta, growth, size, steps = 0.0, twin.theta(twin.network), 1.0, 0.0, 0
     flow = Flow(twin, sample, rates)
-    sides = np.where(flow.z(theta) > 0, 1.0, -1.0)
+    sides, slack = np.where(flow.kinks(theta) > 0, 1.0, -1.0), np.zeros(flow.shift.shape)
+    if not twin.steps:
+        flow.twin = replace(twin, gates=twin.open_gates(sides))
     for crossings in range(MOST_CROSSINGS):
-        if not twin.steps:
-            flow.twin = replace(twin, gates=twin.open_gates(sides))
-        run = flow.stretch(time, theta, until, sides)
-        rates_of_growth = [max(flow.expansion(y), 0.0) for y in run.y.T]
-        rise = np.maximum(rates_of_growth[1:], rates_of_growth[:-1]) @ np.diff(run.t)
-        growth, size = growth * np.exp(rise), max(size, float(np.linalg.norm(run.y, axis=0).max()))
-        steps += len(run.t) - 1
+        run = flow.stretch(time, theta, until, sides, slack)
+        expansions = [max(flow.expansion(y), 0.0) for y in run.y.T]
+        growth *= float(np.exp(np.maximum(expansions[1:], expansions[:-1]) @ np.diff(run.t)))
+        size, steps = max(size, float(np.linalg.norm(run.y, axis=0).max())), steps + len(run.t) - 1
         if run.status != 1:
             return Flowed(float(run.t[-1]), run.y[:, -1], growth, size, steps, crossings)
         before, last = run.t[0] + 0.99 * (run.t[-1] - run.t[0]), run
         time, theta = float(run.t[-1]), run.y[:, -1]
-        j, i = np.unravel_index(np.argmin(sides * flow.z(theta)), sides.shape)
-        normal, first = flow.normal(int(j), int(i)), flow.velocity(time, theta)
-        sides[j, i] *= -1.0
-        flow.twin = replace(twin, gates=twin.open_gates(sides))
-        second = flow.velocity(time, theta)
-        if not sides[j, i] * (normal @ second) > 0:
+        more = flow.saltation(theta, sides) if len(run.t_events[0]) else 0.0
+        if more == 0.0:
             break
-        jump = np.eye(len(theta)) + np.outer(second - first, normal) / (normal @ first)
-        growth *= float(np.linalg.norm(jump, 2))
+        growth *= more
+        # Just behind its kink a gate may be on the wrong side of it by rounding.
+        slack = (
+            TOGETHER * np.linalg.norm(theta) * (np.abs(flow.kinks(theta)) <= TOGETHER * np.linalg.norm(theta))
+        )
     return Flowed(float(before), last.sol(before), growth, size, steps, crossings)

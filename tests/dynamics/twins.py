@@ -1,7 +1,7 @@
 """Every network as one plain formula, its descent step by step, and what rounding may do to that descent.
 
-h_i = Σ_j s_j a_j φ(z_ji) + o, z_ji = ⟨w_j, x_i⟩ + c_ji. ReLU networks: c = 0; knots: w_j = b_j, x = −1, c = x_i;
-steps the same, divided by the sharpness, an additive one with one neuron per coordinate.
+h_i = Σ_j s_j a_j φ(z_ji) + o, z_ji = ⟨w_j, x_i⟩ + c_ji. ReLU networks: c = 0; knots: w_j = b_j, x = −1,
+c = x_i; steps the same, divided by the sharpness, an additive one with one neuron per coordinate.
 
 Two runs that make the same steps, each rounded in its own way, differ after step k + 1 by at most
 e_{k+1} = ‖I − DH_k‖ e_k + N ε (‖D G_k‖ + 2‖θ_k‖): D the steps of the layers, H_k the derivative of the
@@ -156,7 +156,7 @@ class Twin:
         (w, a, offset), (x, shift) = self.parts(theta[None]), self.seen(sample.inputs)
         into, back = self.scales()
         value, slope = self.activation(w @ x.T + shift)
-        now = ((into * a)[:, :, None] * value).sum(axis=1) + offset
+        now = self.predictions(theta, sample)[None]
         z = np.abs(w) @ np.abs(x.T) + np.abs(shift)
         if self.steps:
             inside = slope > 0
@@ -167,6 +167,12 @@ class Twin:
         covector = np.abs(self.slopes(now, sample.targets)) + self.loss.curvatures(now[0], sample.targets) * h
         found: Floats = self._pulled(np.abs(a), (back * value, back * slope), covector, np.abs(x))[0]
         return found
+
+    def predictions(self, theta: Floats, sample: Sample) -> Floats:
+        """Return h (n,) at θ (P,)."""
+        (w, a, offset), (x, shift) = self.parts(theta[None]), self.seen(sample.inputs)
+        value, _ = self.activation(w @ x.T + shift)
+        return np.asarray(((self.scales()[0] * a)[:, :, None] * value).sum(axis=1) + offset)[0]
 
     def tied(self, theta: Floats, sample: Sample, error: float, roundings: float) -> bool:
         """Whether a gate that matters could be another one at a distance `error` from θ."""
