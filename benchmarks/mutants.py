@@ -22,7 +22,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[1]
 CLOCK = "tests/dynamics/clock/test_"
 TESTS = {
-    "arrays": "tests/test_arrays.py",
+    "arrays": "tests/test_arrays.py tests/test_border_functions.py",
     "files": "tests/test_files.py",
     "studies/store": "tests/studies/test_store.py",
     "experiments/claim": "tests/experiments/test_claim.py",

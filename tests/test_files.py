@@ -13,7 +13,7 @@ import pytest
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.errors import FileFormatError, InvalidInputError
-from shallowflow.files import write_atomically
+from shallowflow.files import as_path, bounded_lines, open_text, probe, write_atomically
 
 
 def test_writes_and_replaces(tmp_path: Path) -> None:
@@ -107,3 +107,48 @@ def test_what_is_no_path_is_refused(value: object) -> None:
     for read in (Dataset.from_csv, Trajectory.load):
         with pytest.raises(InvalidInputError, match="path: must be the path of a file"):
             read(value)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("value", ["a.csv", Path("a.csv")])
+def test_texts_and_paths_are_paths(value: str | Path) -> None:
+    assert as_path(value) == Path("a.csv")
+
+
+def test_devices_are_refused_and_files_and_what_is_not_there_are_not(tmp_path: Path) -> None:
+    with pytest.raises(FileFormatError, match="must be a file, got a device"):
+        open_text(Path("/dev/zero"))
+    with pytest.raises(FileNotFoundError):
+        open_text(tmp_path / "nothing")
+    (tmp_path / "file").write_bytes(b"\xef\xbb\xbfa\r\nb\n")
+    with open_text(tmp_path / "file") as file:
+        assert file.read() == "a\r\nb\n"
+
+
+def test_lines_are_read_up_to_a_length(tmp_path: Path) -> None:
+    """2²⁰ characters with the end of the line, or at the end of the file with one less."""
+    path, longest = tmp_path / "file", 1 << 20
+    path.write_text("a\n" + "b" * (longest - 1) + "\n" + "c" * (longest - 1))
+    with open_text(path) as file:
+        assert [len(line) for line in bounded_lines(file, path)] == [2, longest, longest - 1]
+    path.write_text("b" * longest)
+    with (
+        open_text(path) as file,
+        pytest.raises(FileFormatError, match="has a line of more than 1048576 characters"),
+    ):
+        next(bounded_lines(file, path))
+
+
+def test_a_temporary_file_that_is_gone_is_no_second_error(tmp_path: Path) -> None:
+    def vanish(_: BinaryIO) -> None:
+        next(tmp_path.glob(".x*.part")).unlink()
+        raise KeyError("what happened first")
+
+    with pytest.raises(KeyError, match="what happened first"):
+        write_atomically(tmp_path / "x", vanish)
+
+
+def test_probing_leaves_nothing_and_tells_a_place_that_takes_no_files(tmp_path: Path) -> None:
+    probe(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(OSError, match="nowhere"):
+        probe(tmp_path / "nowhere")

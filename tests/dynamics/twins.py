@@ -34,7 +34,10 @@ OTHERS = 30
 """Roundings on the way to an entry besides its three sums: products, the activation, the loss, the step."""
 SHARP = 1e-7
 """A bound beyond this part of ‖θ‖ says little: runs are compared up to there."""
+FAR = 1e20
+"""A descent that has come to this ‖θ‖ is about to overflow."""
 TIED, GROWN = "a gate within rounding of its kink", f"rounding may grow beyond {SHARP:g}"
+DIVERGES = "the descent diverges"
 
 
 class Sample(NamedTuple):
@@ -199,7 +202,7 @@ class Twin:
 class Followed(NamedTuple):
     """A run of the twin: its end, how far another run may be from it, the steps made, and why no more.
 
-    The run ends early where gates are tied, or where rounding may have grown beyond `SHARP`.
+    The run ends early where gates are tied, where rounding may have grown beyond `SHARP`, or beyond `FAR`.
     """
 
     theta: Floats
@@ -228,7 +231,10 @@ def descended(twin: Twin, samples: Sequence[Sample], rates: Floats) -> Followed:
         growth = np.linalg.norm(np.eye(len(theta)) - rate[:, None] * curvature, 2)
         # A neuron is known to the rounding of its log-scale, which is taken anew at most once per step.
         local = EPSILON * (twin.operations(len(sample.targets)) * rounding + logs * size)
-        error, theta = float(growth * error + local), theta - rate * gradient
+        after = theta - rate * gradient
+        if np.linalg.norm(after) > FAR:
+            return Followed(theta, error, made, DIVERGES)
+        error, theta = float(growth * error + local), after
     return Followed(theta, error, len(samples))
 
 

@@ -65,3 +65,20 @@ def test_claims_are_counted_by_verdict() -> None:
     claims = [Claim("a", "", "", holds) for holds in (True, True, False, None)]
     assert tally(claims) == {"hold": 2, "fail": 1, "open": 1}
     assert tally_text(claims) == "2 of 4 claims hold, 1 fails, 1 is open"
+
+
+def test_an_exact_number_has_no_width() -> None:
+    assert Interval.exact(2) == Interval(2.0, 2.0, 2.0)
+
+
+def test_two_values_have_an_interval() -> None:
+    found = Interval.of_mean([1.0, 2.0])
+    assert -np.inf < found.low < found.value == 1.5 < found.high < np.inf
+
+
+def test_claims_are_the_papers_unless_they_are_said_to_be_ours() -> None:
+    theirs = Claim("a", "b", "c", True)
+    also = Claim.that("a", "b", Interval.exact(1.0), most=2.0)
+    ours = Claim.that("a", "b", Interval.exact(1.0), ours=True)
+    assert apart([ours, theirs, also]) == ([theirs, also], [ours])
+    assert (also.fails_if, ours.fails_if) == ("above 2", "")
