@@ -365,3 +365,30 @@ def test_a_damaged_row_is_one_clear_error(tmp_path: Path) -> None:
         database.close()
         with Store(tmp_path) as store, pytest.raises(StoreError, match="store"):
             store.results("s")
+
+
+def test_a_run_says_what_it_cost_and_one_never_made_nothing(tmp_path: Path) -> None:
+    with Store(tmp_path) as store:
+        run(STUDY, store=store)
+        assert all(result.seconds > 0 for result in store.results("small"))
+        for column in ("seconds", "cpu_seconds"):
+            store._database.execute(f"UPDATE runs SET {column} = 7.5")
+        assert {(r.seconds, r.cpu_seconds) for r in store.results("small")} == {(7.5, 7.5)}
+        store._database.execute("UPDATE runs SET seconds = NULL, cpu_seconds = NULL")
+        assert {(r.seconds, r.cpu_seconds) for r in store.results("small")} == {(0.0, 0.0)}
+
+
+def test_a_study_whose_arrays_are_gone_can_be_removed(tmp_path: Path) -> None:
+    with Store(tmp_path) as store:
+        run(STUDY, store=store)
+        for file in (tmp_path / "arrays").glob("*.npz"):
+            file.unlink()
+        assert store.remove("small") == 4
+
+
+def test_a_writer_that_has_not_said_its_name_is_told_too(tmp_path: Path) -> None:
+    lock = sqlite3.connect(tmp_path / "writer.lock", isolation_level=None)
+    lock.execute("BEGIN EXCLUSIVE")
+    with pytest.raises(StoreError, match=r"another process writes to it \(it has only just begun\)"):
+        Store(tmp_path)
+    lock.close()
