@@ -23,6 +23,7 @@ from shallowflow.dynamics.clock.problem import BatchTask
 from shallowflow.dynamics.engines.sweeps import Batches
 from shallowflow.kernels.steps.sgd import Stream, seeded
 from tests.dynamics import random_problems as draws
+from tests.dynamics.anls_agreement import moves
 from tests.dynamics.flow_twins import EXACT, flowed
 from tests.dynamics.random_problems import Draw, Rng
 from tests.dynamics.twins import Followed, Sample, Twin, adapted, descended
@@ -192,9 +193,14 @@ def flow(engine: str, draw: Draw, rng: Rng) -> Compared:
     return Compared(off / size if same else np.inf, error / size, cut)
 
 
+def least_squares(engine: str, draw: Draw, rng: Rng) -> Compared:
+    """Active Neuron Least Squares; relative to the sum of squares of the targets."""
+    return Compared(*moves(engine, draw, rng))
+
+
 Comparison = Callable[[str, Draw, Rng], Compared]
 _D, _S, _B = "gradient_descent", "stochastic_descent", "stochastic_descent on data"
-_F, _A = "gradient_flow", "adam"
+_F, _A, _L = "gradient_flow", "adam", "active_neuron_least_squares"
 CASES: dict[tuple[str, str], tuple[Comparison, Draw]] = {
     (_D, "auto"): (descent, draws.anything),
     (_D, "dense"): (descent, draws.anything),
@@ -220,6 +226,8 @@ CASES: dict[tuple[str, str], tuple[Comparison, Draw]] = {
     (_F, "stages"): (flow, draws.knots),
     (_F, "smooth"): (flow, draws.steps),
     (_F, "leaps"): (flow, draws.dominated),
+    (_L, "windowed"): (least_squares, draws.curve),
+    (_L, "orthogonal_stable"): (least_squares, draws.curve),
 }
 """Of every engine how it is compared, and on what."""
 

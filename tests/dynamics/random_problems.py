@@ -124,6 +124,13 @@ def plain(rng: Rng) -> Problem:
     return (relu, knots, steps)[int(rng.integers(3))](rng, losses=ALL)
 
 
+def curve(rng: Rng) -> Problem:
+    """A few knots among more data."""
+    m, n = int(rng.integers(1, 6)), int(rng.integers(6, 16))
+    network = sf.KnotNetwork(rng.uniform(-1.2, 0.9, m), np.ones(m))
+    return _with_loss(rng, network, rng.uniform(-1.0, 1.0, (n, 1)), SQUARES)
+
+
 def any_relu(rng: Rng) -> Problem:
     """A ReLU network with any loss."""
     return relu(rng, losses=ALL)

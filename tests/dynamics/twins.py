@@ -131,7 +131,9 @@ class Twin:
         if isinstance(self.loss, sf.SquareLoss):
             return r / n if self.loss.reduction == "mean" else r
         if isinstance(self.loss, sf.LogisticLoss):
-            return -targets / (1.0 + np.exp(h * targets)) / n
+            margin = h * targets
+            decayed = np.exp(np.where(margin.real > 0, -margin, margin))
+            return -targets * np.where(margin.real > 0, decayed, 1.0) / (1.0 + decayed) / n
         norm = np.sqrt((r * r).sum(axis=1, keepdims=True))
         return r / (n * np.where(norm.real > 0, norm, 1.0))
 
@@ -228,12 +230,12 @@ def descended(twin: Twin, samples: Sequence[Sample], rates: Floats) -> Followed:
         gradient, curvature = twin.linearised(theta, sample)
         rate, size = sample.factor * rates, float(np.linalg.norm(theta))
         rounding = np.linalg.norm(rate * twin.sizes(theta, sample)) + 2.0 * size
-        growth = np.linalg.norm(np.eye(len(theta)) - rate[:, None] * curvature, 2)
         # A neuron is known to the rounding of its log-scale, which is taken anew at most once per step.
         local = EPSILON * (twin.operations(len(sample.targets)) * rounding + logs * size)
         after = theta - rate * gradient
-        if np.linalg.norm(after) > FAR:
+        if not np.linalg.norm(after) <= FAR:
             return Followed(theta, error, made, DIVERGES)
+        growth = np.linalg.norm(np.eye(len(theta)) - rate[:, None] * curvature, 2)
         error, theta = float(growth * error + local), after
     return Followed(theta, error, len(samples))
 
