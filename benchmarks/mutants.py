@@ -2,7 +2,7 @@
 
 A mutant is the source with one place changed: a comparison swapped or moved by its boundary, + for −, a
 constant off by one, `and` for `or`, a `not` dropped, None returned, a raise removed. It is killed when the
-tests of its module fail or take too long. A seeded sample per module; sources and tests are copied first, and
+tests of its module fail; tests that take too long are counted apart. A seeded sample per module; sources and tests are copied first, and
 only the copy is changed. `python -m benchmarks.mutants`, or `… arrays 60` for sixty of one module.
 """
 
@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -35,7 +36,7 @@ TESTS = {
     "dynamics/clock/trajectory": f"{CLOCK}trajectory.py {CLOCK}setting.py {CLOCK}outcomes.py",
 }
 """The tests that answer for a module, the quickest first."""
-SAMPLE, CLOCK_SAMPLE, SEED, PATIENCE = 40, 10, 30, 60.0
+SAMPLE, CLOCK_SAMPLE, SEED, PATIENCE = 40, 10, 30, 120.0
 """Mutants of a module, and of each of the clock's; seconds of patience with the tests of one."""
 SWAPS: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
     ast.Lt: (ast.LtE, ast.GtE),
@@ -122,8 +123,8 @@ def mutants(source: bytes) -> list[Mutant]:
     return sorted(found)
 
 
-def passes(folder: Path, tests: str) -> bool:
-    """Whether the tests pass in that copy of the project, in time."""
+def outcome(folder: Path, tests: str) -> str:
+    """Return whether the tests of that copy of the project "pass", "fail", or are "late"."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-m", "not slow", "-p", "no:cacheprovider"]
     environment = {**os.environ, "PYTHONPATH": str(folder / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
     try:
@@ -135,26 +136,25 @@ def passes(folder: Path, tests: str) -> bool:
             timeout=PATIENCE,
         )
     except subprocess.TimeoutExpired:
-        return False
-    return done.returncode == 0
+        return "late"
+    return "fail" if done.returncode else "pass"
 
 
-def survivors(folder: Path, name: str, sample: int) -> tuple[int, list[str]]:
-    """Return how many mutants of a module were made in the copy, and those that its tests let live."""
+def tried(folder: Path, name: str, sample: int) -> Counter[str]:
+    """Return how the tests of a module end with its mutants, made one by one in the copy; print survivors."""
     path = folder / "src" / "shallowflow" / f"{name}.py"
-    source = path.read_bytes()
-    if not passes(folder, TESTS[name]):
-        raise SystemExit(f"{name}: its tests fail, or take longer than {PATIENCE:g} s, without a mutant")
+    source, ends = path.read_bytes(), Counter[str]()
+    if (first := outcome(folder, TESTS[name])) != "pass":
+        raise SystemExit(f"{name}: its tests {first} without a mutant (patience: {PATIENCE:g} s)")
     every = mutants(source)
-    chosen = random.Random(f"{SEED} {name}").sample(every, min(sample, len(every)))
-    alive = []
-    for mutant in sorted(chosen):
+    for mutant in sorted(random.Random(f"{SEED} {name}").sample(every, min(sample, len(every)))):
         path.write_bytes(mutant.applied(source))
-        if passes(folder, TESTS[name]):
-            alive.append(mutant.shown(source))
-            print(f"    {name} {alive[-1]}", flush=True)
+        end = outcome(folder, TESTS[name])
+        ends[end] += 1
+        if end == "pass":
+            print(f"    {name} {mutant.shown(source)}", flush=True)
     path.write_bytes(source)
-    return len(chosen), alive
+    return ends
 
 
 def main(names: list[str] | None = None, sample: int | None = None) -> None:
@@ -166,8 +166,9 @@ def main(names: list[str] | None = None, sample: int | None = None) -> None:
         shutil.copy2(ROOT / "pyproject.toml", folder)
         for module in names or TESTS:
             size = sample or (CLOCK_SAMPLE if "clock" in module else SAMPLE)
-            made, alive = survivors(folder, module, size)
-            print(f"{module:28s} {made:4d} mutants, {made - len(alive):4d} killed", flush=True)
+            ends = tried(folder, module, size)
+            words = f"{ends['fail']:4d} killed, {ends['late']:4d} too slow, {ends['pass']:4d} survived"
+            print(f"{module:28s} {ends.total():4d} mutants: {words}", flush=True)
 
 
 if __name__ == "__main__":

@@ -135,7 +135,7 @@ class Twin:
             decayed = np.exp(np.where(margin.real > 0, -margin, margin))
             return -targets * np.where(margin.real > 0, decayed, 1.0) / (1.0 + decayed) / n
         norm = np.sqrt((r * r).sum(axis=1, keepdims=True))
-        return r / (n * np.where(norm.real > 0, norm, 1.0))
+        return np.asarray(r / (n * np.where(norm.real > 0, norm, 1.0)))
 
     def gradient(self, theta: Numbers, sample: Sample) -> Numbers:
         """Return ∇L at parameters (k, P), (k, P)."""
@@ -177,7 +177,7 @@ class Twin:
         """Return h (n,) at θ (P,)."""
         (w, a, offset), (x, shift) = self.parts(theta[None]), self.seen(sample.inputs)
         value, _ = self.activation(w @ x.T + shift)
-        return np.asarray(((self.scales()[0] * a)[:, :, None] * value).sum(axis=1) + offset)[0]
+        return np.asarray(np.asarray(((self.scales()[0] * a)[:, :, None] * value).sum(axis=1) + offset)[0])
 
     def tied(self, theta: Floats, sample: Sample, error: float, roundings: float) -> bool:
         """Whether a gate that matters could be another one at a distance `error` from θ."""
