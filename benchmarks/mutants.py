@@ -2,8 +2,9 @@
 
 A mutant is the source with one place changed: a comparison swapped or moved by its boundary, + for −, a
 constant off by one, `and` for `or`, a `not` dropped, None returned, a raise removed. It is killed when the
-tests of its module fail; tests that take too long are counted apart. A seeded sample per module; sources and tests are copied first, and
-only the copy is changed. `python -m benchmarks.mutants`, or `… arrays 60` for sixty of one module.
+tests of its module fail; tests that take too long are counted apart. A seeded sample per module; sources and
+tests are copied first, and only the copy is changed. `python -m benchmarks.mutants arrays 60`:
+sixty of one module; without a name all.
 """
 
 from __future__ import annotations
