@@ -371,7 +371,7 @@ NATURE = Experiment(
         paper={"width": 200_000, "until": 4_000.0, "seeds": (0, 1, 2, 3, 4)},
     ),
     run_nature,
-    cost={"quick": 3.9, "paper": 2008},
+    cost={"quick": 3.9, "paper": 2100},
 )
 WIDTH = Experiment(
     "early_alignment/width",

@@ -272,5 +272,5 @@ CRITICAL_SCALE = Experiment(
         paper={"etas": (0.01, 0.02, 0.05, 0.1, 0.15), "widths": (20, 100, 500, 2_000), "samples": 12},
     ),
     run_critical_scale,
-    cost={"quick": 39},
+    cost={"quick": 39, "paper": 730},
 )

@@ -222,5 +222,5 @@ FIG9 = Experiment(
     ),
     run_fig9,
     sweeps=True,
-    cost={"quick": 2.9, "paper": 472},
+    cost={"quick": 2.9, "paper": 6300},
 )

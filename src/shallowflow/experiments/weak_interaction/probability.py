@@ -202,5 +202,5 @@ FIG2 = Experiment(
     },
     run_fig2,
     sweeps=True,
-    cost={"quick": 6, "paper": 840},
+    cost={"quick": 6, "paper": 930},
 )
