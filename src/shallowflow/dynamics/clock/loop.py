@@ -222,9 +222,7 @@ class Recorder(Generic[N]):
         chosen = np.flatnonzero(numbers % interval == 0) + 1
         times, losses = piece.times[chosen], self._losses_at(piece, chosen)
         if piece.between is not None and interval == 1:
-            times, losses = (
-                np.concatenate(pair) for pair in zip(piece.between, (times, losses), strict=True)
-            )
+            times, losses = (np.concatenate(two) for two in zip(piece.between, (times, losses), strict=True))
             order = np.argsort(times, kind="stable")
             times, losses = times[order], losses[order]
         self._times += times.tolist()
