@@ -158,9 +158,7 @@ def test_a_study_says_that_all_workers_died_and_goes_on_with_the_next(dask: Dask
     assert len({r.worker for r in results}) > 1
 
 
-def test_a_scheduler_that_dies_ends_the_study_and_leaves_what_is_finished(
-    dask: Dask, tmp_path: Path
-) -> None:
+def test_a_scheduler_that_dies_ends_the_study_and_leaves_what_is_finished(dask: Dask, tmp_path: Path) -> None:
     # The last test with this scheduler.
     log = tmp_path / "log"
 
@@ -169,7 +167,9 @@ def test_a_scheduler_that_dies_ends_the_study_and_leaves_what_is_finished(
             dask.scheduler.kill()
 
     with Store(tmp_path / "store") as store:
-        with pytest.raises(ShallowflowError, match="lost the scheduler at tcp:.*; the finished runs are kept"):
+        with pytest.raises(
+            ShallowflowError, match=r"lost the scheduler at tcp:.*; the finished runs are kept"
+        ):
             run(many(str(log), 200), Cluster(dask.address), store, strike)
         assert sum(r.done for r in store.results("many")) >= 10
 
