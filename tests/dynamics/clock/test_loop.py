@@ -537,3 +537,11 @@ def test_a_flow_that_overflows_before_it_begins_is_its_start_and_an_outcome() ->
     assert trajectory.times.tolist() == [0.0]
     assert trajectory.losses.tolist() == [np.inf]
     assert trajectory.final == network
+
+
+def test_moves_that_cannot_be_measured_are_no_completed_run() -> None:
+    network = sf.KnotNetwork([-1e308, 1e308], [1.0, 0.2])
+    trajectory = sf.active_neuron_least_squares(network, sf.Dataset([[0.0], [1.0]], [1.0, -1.0]))
+    assert not np.isfinite(trajectory.losses[-1])
+    assert trajectory.outcome.status == "diverged"
+    assert not trajectory.outcome.ok
