@@ -40,13 +40,12 @@ def save(path: str, number: int) -> None:
     Trajectory(ends, losses, path_of, (), Outcome("completed", "done."), {"number": number}).save(path)
 
 
-def command(*words: str) -> None:
-    """Run `shallowflow` with these words, its output thrown away."""
+def command(output: str, *words: str) -> None:
+    """Run `shallowflow` with these words, its standard output in a file."""
     from shallowflow.cli import main
 
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    kept = os.dup(1)
-    os.dup2(nowhere, 1)
+    file, kept = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), os.dup(1)
+    os.dup2(file, 1)
     try:
         main(list(words), standalone_mode=False)
     except SystemExit as end:
@@ -54,6 +53,8 @@ def command(*words: str) -> None:
             raise
     finally:
         os.dup2(kept, 1)
+        os.close(kept)
+        os.close(file)
 
 
 def main() -> None:

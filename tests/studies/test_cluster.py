@@ -8,14 +8,15 @@ import socket
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from shallowflow.errors import InvalidInputError
-from shallowflow.studies import Cluster, Processes, Result, Store, Study, run
+from shallowflow.errors import InvalidInputError, ShallowflowError
+from shallowflow.studies import Cluster, Processes, Result, Store, Study, Tally, run
 from tests.studies.tasks import ROOT, draw, many, stumble
 
 distributed = pytest.importorskip("distributed")
@@ -47,15 +48,19 @@ def start(directory: Path, *words: str) -> subprocess.Popen[bytes]:
         )
 
 
+def start_worker(directory: Path, address: str) -> subprocess.Popen[bytes]:
+    """Start a worker of one thread; without a nanny, so that one that is killed stays dead."""
+    return start(directory, "worker", address, "--nthreads", "1", "--no-nanny", "--no-dashboard")
+
+
 @pytest.fixture(scope="module")
 def dask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dask]:
-    """A scheduler and two workers of one thread; without nannies, so that a worker killed stays dead."""
+    """A scheduler and two workers."""
     tmp_path = tmp_path_factory.mktemp("dask")
     port = free_port()
     address = f"tcp://127.0.0.1:{port}"
     scheduler = start(tmp_path, "scheduler", "--host", "127.0.0.1", "--port", str(port), "--no-dashboard")
-    words = ["worker", address, "--nthreads", "1", "--no-nanny", "--no-dashboard"]
-    cluster = Dask(address, scheduler, [start(tmp_path, *words) for _ in range(2)])
+    cluster = Dask(address, scheduler, [start_worker(tmp_path, address) for _ in range(2)])
     try:
         with distributed.Client(address, timeout=60) as client:
             client.wait_for_workers(2, timeout=60)
@@ -102,7 +107,7 @@ def test_coordinator_killed_half_way_on_a_cluster(dask: Dask, tmp_path: Path) ->
 
 
 def test_a_worker_killed_half_way_loses_nothing(dask: Dask, tmp_path: Path) -> None:
-    # The last test with these workers: one of them does not come back.
+    # One of these workers does not come back: the tests above need two.
     log = tmp_path / "log"
     study = many(str(log))
     victim = dask.workers[0]
@@ -129,6 +134,46 @@ def test_a_worker_killed_half_way_loses_nothing(dask: Dask, tmp_path: Path) -> N
     assert log.read_text().split() == executed
 
 
+def test_a_study_says_that_all_workers_died_and_goes_on_with_the_next(dask: Dask, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+
+    def strike(tally: Tally) -> None:
+        if tally.done == 10:
+            for worker in dask.workers:
+                worker.kill()
+                worker.wait()
+
+    def join(message: Warning | str, *where: object, **how: object) -> None:
+        said.append(str(message))
+        dask.workers.append(start_worker(tmp_path, dask.address))
+
+    said = list[str]()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("warnings.showwarning", join)
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")
+            results = run(many(str(log), 60), Cluster(dask.address), progress=strike)
+    assert said == [f"{dask.address} has no Dask worker; waiting for one to join"]
+    assert all(r.done for r in results)
+    assert len({r.worker for r in results}) > 1
+
+
+def test_a_scheduler_that_dies_ends_the_study_and_leaves_what_is_finished(dask: Dask, tmp_path: Path) -> None:
+    # The last test with this scheduler.
+    log = tmp_path / "log"
+
+    def strike(tally: Tally) -> None:
+        if tally.done == 10:
+            dask.scheduler.kill()
+
+    with Store(tmp_path / "store") as store:
+        with pytest.raises(
+            ShallowflowError, match=r"lost the scheduler at tcp:.*; the finished runs are kept"
+        ):
+            run(many(str(log), 200), Cluster(dask.address), store, strike)
+        assert sum(r.done for r in store.results("many")) >= 10
+
+
 @pytest.mark.slow
 def test_a_local_cluster_is_made_and_ended() -> None:
     study = Study("bits", draw, {"size": [40]}, repeats=2, root_seed=5)
@@ -136,7 +181,7 @@ def test_a_local_cluster_is_made_and_ended() -> None:
 
 
 def test_an_address_where_nobody_answers_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shallowflow.studies.executors.CONNECT_SECONDS", 1)
+    monkeypatch.setattr("shallowflow.studies.cluster.CONNECT_SECONDS", 1)
     for address in (f"tcp://127.0.0.1:{free_port()}", "nonsense://x"):
         with pytest.raises(
             InvalidInputError, match="address: must be the address of a Dask scheduler, or local"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import os
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -20,6 +21,8 @@ EXAMPLES = {"size": "8", "dimension": "3", "name": "sin_5pi"}
 """Values that an error message gives as an example."""
 LONG = 60.0
 """Seconds from which on a command says beforehand how long it will take."""
+PACE = 2.0
+"""Seconds of a run after which its pace is believed."""
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
 
@@ -99,3 +102,24 @@ def say_if_long(seconds: float, shorter: str) -> None:
         unit, size = ("hours", 3600.0) if seconds > 7200 else ("minutes", 60.0)
         number = f"{max(seconds / size, 2.0):,.0f}"
         click.echo(f"about {number} {unit}; Ctrl-C to stop, {shorter} make it shorter", err=True)
+
+
+def say_if_slow(show: Callable[[float], None], shorter: str) -> Callable[[float], None]:
+    """Return `show` for a run whose cost nobody knows before: it says once how long the rest will take.
+
+    By the run's own pace, from its first share on (compilation is before it), if that is more than a minute.
+    """
+    first: tuple[float, float] | None = None
+    said = False
+
+    def watch(share: float) -> None:
+        nonlocal first, said
+        now = time.monotonic()
+        first = first or (now, share)
+        passed, gained = now - first[0], share - first[1]
+        if not said and PACE < passed < LONG and gained > 0 and passed * (1.0 - share) / gained > LONG:
+            said = True
+            say_if_long(passed * (1.0 - share) / gained, shorter)
+        show(share)
+
+    return watch

@@ -9,7 +9,14 @@ from typing import Any
 import click
 
 from shallowflow.arrays import one_of
-from shallowflow.commands.arguments import check_file, json_option, print_json, read_data, say_if_long
+from shallowflow.commands.arguments import (
+    check_file,
+    json_option,
+    print_json,
+    read_data,
+    say_if_long,
+    say_if_slow,
+)
 from shallowflow.data import Dataset
 from shallowflow.dynamics.clock.problem import Record, Task, default_record
 from shallowflow.dynamics.clock.protocol import flatten
@@ -75,12 +82,18 @@ def simulate(ctx: click.Context, /, data: str, as_json: bool, **options: Any) ->
     network = _network(dataset, options)
     flow, chosen = _verb(options)
     task = Task(network, dataset, LOSSES[options["loss"]], steps=int(chosen.get("steps", 0)))
-    less = "a smaller --width" if flow else "fewer --steps or a smaller --width"
-    say_if_long(expected_seconds("gradient_flow" if flow else "gradient_descent", task), less)
+    if not flow:
+        say_if_long(expected_seconds("gradient_descent", task), "fewer --steps or a smaller --width")
     start = time.perf_counter()
     with progress_bar(f"training on {dataset.name or data}") as show:
+
+        def told(share: float) -> None:
+            show(share, "")
+
+        if flow:  # its steps depend on what happens
+            told = say_if_slow(told, "coming to rest, an earlier --until or a smaller --width")
         verb = gradient_flow if flow else gradient_descent
-        trajectory = _trajectory(verb, task, chosen, options, lambda fraction: show(fraction, ""))
+        trajectory = _trajectory(verb, task, chosen, options, told)
     result = run_summary(trajectory, dataset, time.perf_counter() - start)
     if save:
         trajectory.save(save)

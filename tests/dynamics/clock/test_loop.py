@@ -502,3 +502,46 @@ def test_the_networks_of_a_run_are_its_own() -> None:
     table = trajectory.path.recorded()
     assert table.tolist() == [[0.0, 1.0], [1.0, 1.0], [2.0, 1.0], [3.0, 1.0]]
     assert flatten(trajectory.final).tolist() == [3.0, 1.0]
+
+
+def test_a_run_that_goes_on_is_told_as_far_as_it_is_recorded() -> None:
+    seen = list[sf.Trajectory]()
+
+    class Watch:
+        """A progress that looks at the run so far."""
+
+        def __call__(self, share: float) -> None:
+            pass
+
+        def look(self, make: Any) -> None:
+            seen.append(make())
+
+    network, dataset = (
+        sf.ReLUNetwork([[1.0, 0.5], [-0.3, 1.0]], [1.0, -0.5]),
+        sf.Dataset(np.eye(2), [1.0, -1.0]),
+    )
+    options: dict[str, Any] = {"step": 0.1, "steps": 40, "record": sf.Record.every(10)}
+    whole = sf.gradient_descent(network, dataset, progress=Watch(), **options)
+    assert seen
+    for part in seen:
+        count = len(part.times)
+        assert part.times.tolist() == whole.times[:count].tolist()
+        assert part.losses.tolist() == whole.losses[:count].tolist()
+        assert part.outcome.message == f"reached t = {part.times[-1]:g}, loss {part.losses[-1]:g}."
+
+
+def test_a_flow_that_overflows_before_it_begins_is_its_start_and_an_outcome() -> None:
+    network = sf.ReLUNetwork([[1e200, 1.0]], [1e200])
+    trajectory = sf.gradient_flow(network, sf.Dataset([[1.0, 0.5]], [1.0]), until=1.0)
+    assert trajectory.outcome.status == "diverged"
+    assert trajectory.times.tolist() == [0.0]
+    assert trajectory.losses.tolist() == [np.inf]
+    assert trajectory.final == network
+
+
+def test_moves_that_cannot_be_measured_are_no_completed_run() -> None:
+    network = sf.KnotNetwork([-1e308, 1e308], [1.0, 0.2])
+    trajectory = sf.active_neuron_least_squares(network, sf.Dataset([[0.0], [1.0]], [1.0, -1.0]))
+    assert not np.isfinite(trajectory.losses[-1])
+    assert trajectory.outcome.status == "diverged"
+    assert not trajectory.outcome.ok

@@ -12,8 +12,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shallowflow.dynamics.clock.problem import DEFAULT_BYTES, DEFAULT_POINTS, Record, default_record
+from shallowflow.dynamics.clock.problem import (
+    DEFAULT_BYTES,
+    DEFAULT_POINTS,
+    Record,
+    checked_square_loss,
+    default_record,
+)
 from shallowflow.errors import InvalidInputError
+from shallowflow.models import LogisticLoss, SquareLoss
 
 
 @settings(deadline=None, derandomize=True, max_examples=60)
@@ -103,7 +110,8 @@ def test_the_limit_is_exact() -> None:
 
 
 def test_the_default_never_exceeds_the_limit() -> None:
-    for numbers in (1, 1000, 600_000, 10**6, 10**9):
+    border = DEFAULT_BYTES // (8 * (DEFAULT_POINTS + 2))
+    for numbers in (1, 1000, border, border + 1, 10**6, 10**9):
         record = default_record(numbers)
         record.check_memory(DEFAULT_POINTS + 2, numbers)
         assert record.networks == (8 * numbers * (DEFAULT_POINTS + 2) <= DEFAULT_BYTES)
@@ -138,6 +146,15 @@ TEXT: Any = "1 GB"
     [
         (lambda: Record.every(0), r"^every: must be >= 1, got 0$"),
         (lambda: Record.geometric(1), r"^points: must be >= 2, got 1$"),
+        (lambda: Record.geometric(10**9), r"^points: must be <= 1e\+07, got 1000000000$"),
+        (lambda: Record(times=np.array([3.0, 1.0])), r"^times: must be strictly increasing"),
+        (lambda: Record(times=np.array([np.nan])), r"^times: entries must be finite, got nan"),
+        (lambda: Record(times=np.array([-1.0])), r"^times: must be >= 0, got -1$"),
+        (
+            lambda: Record(interval=1, points=3),
+            r"^record: takes one of interval, points, times; got interval, p",
+        ),
+        (lambda: checked_square_loss(LogisticLoss(), SquareLoss()), r"^loss: must be a SquareLoss, got Logi"),
         (lambda: Record.at([]), r"^times: must not be empty, got shape \(0,\)$"),
         (lambda: Record.at([1, 0]), r"^times: must be strictly increasing, got 1\.0 before 0\.0 at index 0$"),
         (lambda: Record.at([-1, 0]), r"^times: must be >= 0, got -1$"),

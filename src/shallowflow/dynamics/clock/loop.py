@@ -64,10 +64,10 @@ def run(
         times, losses, path, events = recorder.finish()
     counted = {"steps": steps} if engine.tick is not None and engine.reads is None else {}
     if stop is None or stop.code == "overflow":
+        ended = "time reached" if engine.tick is None else "moves made"
+        stop = Stop(ended if np.isfinite(losses[-1]) else "loss overflow")
         if counted:
             stop = end_of_steps(losses, steps, round(until / (engine.tick or 1.0)))
-        else:
-            stop = Stop("time reached" if engine.tick is None else "moves made")
     known = {"time": float(path.times[-1]), "loss": float(losses[-1]), "until": until, "made": steps}
     return Trajectory(
         times,

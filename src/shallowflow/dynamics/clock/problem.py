@@ -23,6 +23,8 @@ from shallowflow.models.networks import (
 
 DEFAULT_POINTS = 200
 DEFAULT_BYTES = 2**30
+MOST_POINTS = 10**7
+"""Of a geometric record: its moments are made before the run begins."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -54,7 +56,12 @@ class Record(FrozenArrays):
         if self.interval is not None:
             count(self.interval, "interval")
         if self.points is not None:
-            count(self.points, "points", at_least=2)
+            count(self.points, "points", at_least=2, at_most=MOST_POINTS)
+        if self.times is not None:
+            chosen = increasing(self.times, "times")
+            if chosen[0] < 0:
+                raise InvalidInputError(f"times: must be >= 0, got {chosen[0]:g}")
+            self.__dict__["times"] = chosen
         count(self.max_bytes, "max_bytes", at_least=0)
         count(self.max_events, "max_events", at_least=0)
 
@@ -75,8 +82,7 @@ class Record(FrozenArrays):
         max_events: int = 10_000,
     ) -> Record:
         """Record at about `points` steps or times that grow geometrically."""
-        points = count(points, "points", 2)
-        return cls(None, points, None, networks, max_bytes, max_events)
+        return cls(None, count(points, "points", 2), None, networks, max_bytes, max_events)
 
     @classmethod
     def at(
@@ -88,10 +94,7 @@ class Record(FrozenArrays):
         max_events: int = 10_000,
     ) -> Record:
         """Record at these times (a descent takes the nearest step)."""
-        chosen = increasing(times, "times")
-        if chosen[0] < 0:
-            raise InvalidInputError(f"times: must be >= 0, got {chosen[0]:g}")
-        return cls(None, None, chosen, networks, max_bytes, max_events)
+        return cls(None, None, increasing(times, "times"), networks, max_bytes, max_events)
 
     def indices(self, steps: int, step: float) -> Ints:
         """Return the recorded step numbers of a descent, from 0 to `steps`."""

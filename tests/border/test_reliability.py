@@ -1,0 +1,129 @@
+"""What the review of reliability found wrong (R1 to R9): for every defect the test that would see it again.
+
+`WHERE` says which; those that had no test of their own are below.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import shallowflow as sf
+from shallowflow import landscape
+from shallowflow.certificates import CERTIFICATES
+
+ROOT = Path(__file__).parents[1]
+FLOWS, STORE = "dynamics/engines/test_reported_flows.py", "studies/test_store.py"
+WHERE = {
+    "R1, an input at the origin": f"{FLOWS}::test_events_are_on_time_beside_an_input_at_the_origin",
+    "R1, a neuron at zero": f"{FLOWS}::test_events_are_on_time_beside_a_zero_neuron",
+    "R1, what must change nothing": "dynamics/engines/test_degenerate_flow.py::"
+    "test_what_must_change_nothing_changes_nothing",
+    "R2": f"{FLOWS}::test_width_does_not_decide_whether_a_neuron_leaves_zero",
+    "R3, in the plane": f"{FLOWS}::test_the_sign_of_a_sliding_neuron_is_an_event_in_the_plane",
+    "R3, in space": f"{FLOWS}::test_the_sign_of_a_sliding_neuron_is_an_event_in_space",
+    "R4, knots": "dynamics/clock/test_loop.py::test_moves_that_cannot_be_measured_are_no_completed_run",
+    "R5, a path as an identity": f"{STORE}::test_nothing_outside_the_store_is_read_or_deleted",
+    "R5, arrays lost": f"{STORE}::test_a_run_whose_arrays_are_gone_is_damaged_and_is_computed_again",
+    "R5, sizes": f"{STORE}::test_sizes_are_believed_only_if_the_file_allows_them",
+    "R6, streams without an end": "data/test_dataset.py::"
+    "test_a_line_without_end_is_refused_before_it_fills_the_memory",
+    "R6, devices": "data/test_dataset.py::test_a_device_is_no_table",
+    "R6, many lines": "data/test_dataset.py::test_many_lines_are_read_in_little_memory",
+    "R7, imports and compilation": "test_main.py::test_a_signal_while_the_program_is_imported_or_works",
+    "R7, reproduce": "commands/test_reproduce.py::test_ctrl_c_ends_the_workers_and_keeps_the_store",
+    "R8, a damaged store": f"{STORE}::test_a_damaged_row_is_one_clear_error",
+    "R9, records": "dynamics/clock/test_record.py::test_borders",
+}
+PLANE = sf.Dataset([[1.0, 0.5], [-0.5, 1.0]], [1.0, -1.0])
+PAIR, ZERO = (
+    sf.ReLUNetwork([[1.0, 0.5], [-0.3, 1.0]], [1.0, -0.5]),
+    sf.ReLUNetwork(np.zeros((3, 2)), np.zeros(3)),
+)
+KNOTS, LINE = sf.KnotNetwork([-0.8, 0.2], [1.0, 0.2]), sf.Dataset([[0.0], [1.0]], [1.0, -1.0])
+SOFT, STEP = sf.StepNetwork([0.2, 0.5], [0.5, -0.5], 0.2, 0.1), sf.PiecewiseConstant([0.5], [0.0, 1.0])
+
+
+def huge(number: float) -> sf.Dataset:
+    return sf.Dataset([[0.0], [1.0]], [number, -number])
+
+
+REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
+    "R4, targets": (lambda: sf.active_neuron_least_squares(KNOTS, huge(1e308)), "^dataset: targets must"),
+    "R4, weights": (
+        lambda: sf.saddle_to_saddle(
+            sf.ReLUNetwork([[1e160, 0.0], [0.0, -1e160]], [1e160] * 2), sf.Dataset(np.eye(2), [1.0, -1.0])
+        ),
+        "cannot be computed in double precision",
+    ),
+    "R8, dimensions": (
+        lambda: landscape.neuron_alignment(sf.ReLUNetwork(np.ones((2, 4)), np.ones(2)), PLANE),
+        "^dataset: inputs must have the network's dimension 4, got 2",
+    ),
+    "R8, no data": (lambda: CERTIFICATES["plateau/theorem-3.2"](PAIR, None), "^dataset: must be a Dataset"),
+    "R8, no sequence": (lambda: sf.Additive(5), "^components: must be a sequence"),  # type: ignore[arg-type]
+    "R8, no record": (
+        lambda: sf.active_neuron_least_squares(KNOTS, LINE, record=1),  # type: ignore[arg-type]
+        "^record: must be a Record",
+    ),
+    "R8, no start": (lambda: CERTIFICATES["early_alignment/theorem-1"](ZERO, PLANE), "double precision"),
+    "R9, masked": (
+        lambda: sf.Dataset(np.eye(2), np.ma.array([1.0, 99.0], mask=[0, 1])),
+        "^targets: must not be a masked array",
+    ),
+    "R9, cells": (lambda: landscape.cell_bound(3, 10**30), "^rank: must be <= 10000"),
+    "R9, epsilon": (
+        lambda: sf.population_flow(SOFT, STEP, until=1.0, epsilon=1e30),
+        "^until: speed x until must be <= ",
+    ),
+}
+ENDING: dict[str, tuple[Callable[[], sf.Trajectory], str]] = {
+    "R6, until": (lambda: sf.gradient_flow(PAIR, PLANE, until=1e300), ""),
+    "R9, fast": (lambda: sf.gradient_flow(PAIR, PLANE, until=5.0, epsilon=1e20), "stalled"),
+    "R9, tolerance": (lambda: sf.gradient_flow(PAIR, PLANE, until=5.0, tolerance=1e-300), "completed"),
+    "R9, a start beyond stability": (
+        lambda: sf.gradient_descent(
+            sf.initialize.gaussian(20, 2, init_scale=10.0, seed=0), PLANE, step=0.1, steps=300
+        ),
+        "unstable",
+    ),
+}
+
+
+@pytest.mark.parametrize("defect", WHERE)
+def test_every_defect_has_its_test(defect: str) -> None:
+    file, test = WHERE[defect].split("::")
+    assert re.search(rf"^def {test}\(", (ROOT / file).read_text("utf-8"), re.MULTILINE)
+
+
+@pytest.mark.parametrize("defect", REFUSED)
+def test_it_is_refused_in_words(defect: str) -> None:
+    call, words = REFUSED[defect]
+    with pytest.raises(sf.InvalidInputError, match=words):
+        call()
+
+
+@pytest.mark.parametrize("defect", ENDING)
+def test_it_ends_in_an_outcome(defect: str) -> None:
+    call, status = ENDING[defect]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        trajectory = call()
+    assert trajectory.outcome.status == status or not status
+    assert np.all(np.isfinite(trajectory.losses)) or not trajectory.outcome.ok
+
+
+def test_inputs_at_the_origin_leave_a_certificate_without_nan() -> None:
+    one = sf.ReLUNetwork([[1.0, 0.5]], [1.0])
+    dataset = sf.Dataset([[0.0, 0.0], [1.0, 1.0]], [1.0, 2.0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        certificate = CERTIFICATES["weak_interaction/theorem-1"](one, dataset)
+    assert certificate.holds is False
+    assert "nan" not in str(certificate)
