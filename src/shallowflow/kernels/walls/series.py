@@ -97,8 +97,16 @@ def value(series: Floats, order: int, u: float) -> float:
 
 
 @njit(cache=True, **INTERNAL)
-def first_zero(series: Floats, order: int, sign: float, floor: float) -> float:
-    """Return the first u in [0, 1] at which sign·(polynomial) falls to `floor`, or `NONE`.
+def lowest(height: float, slope: float, bend: float, until: float) -> float:
+    """Return the least value of height + slope·u + bend·u² for u ∈ [0, until]."""
+    if slope < 0.0 and -slope < 2.0 * bend * until:
+        return height - 0.25 * slope * slope / bend
+    return min(height, height + until * (slope + until * bend))
+
+
+@njit(cache=True, **INTERNAL)
+def first_zero(series: Floats, order: int, sign: float, until: float) -> float:
+    """Return the first u up to `until` ≤ 1 at which sign·(polynomial) falls to zero, or `NONE`.
 
     From where f > 0 it is safe to go on as long as f + f'δ − Mδ²/2 > 0, M ≥ |f''|: no zero is stepped over,
     and near a simple one the steps are those of Newton's method.
@@ -107,7 +115,7 @@ def first_zero(series: Floats, order: int, sign: float, floor: float) -> float:
     for p in range(1, order + 1):
         rest += abs(series[p])
         bend += p * (p - 1) * abs(series[p])
-    if sign * series[0] - floor > rest:
+    if sign * series[0] > rest:
         return NONE
     u = 0.0
     for _ in range(MOST_MARCHES):
@@ -115,7 +123,7 @@ def first_zero(series: Floats, order: int, sign: float, floor: float) -> float:
         for p in range(order - 1, -1, -1):
             slope = slope * u + f
             f = f * u + series[p]
-        f, slope = sign * f - floor, sign * slope
+        f, slope = sign * f, sign * slope
         if f <= 0.0:
             return u
         root = sqrt(slope * slope + 2.0 * bend * f)
@@ -125,7 +133,7 @@ def first_zero(series: Floats, order: int, sign: float, floor: float) -> float:
         if u + ahead <= u:
             return u
         u += ahead
-        if u > 1.0:
+        if u > until:
             return NONE
     return u
 

@@ -68,7 +68,7 @@ def uniform(number: int) -> float:
     return (float(z >> np.uint64(11)) + 0.5) / 9007199254740992.0
 
 
-@njit(cache=True, **INTERNAL)
+@njit(cache=True, **ONCE)
 def _shortest(count: int, outer: float, meeting: Meeting, normals: Floats) -> int:
     """Set D of least norm for the present signs of the repelling walls; return how many walls hold."""
     box, size = meeting.box, meeting.rest.size

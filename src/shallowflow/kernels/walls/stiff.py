@@ -15,8 +15,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numba import njit
 
 from shallowflow.arrays import Floats
+from shallowflow.kernels.shared.compilation import INTERNAL
 from shallowflow.kernels.walls.arrangement import LOGISTIC, NORM, Problem
 from shallowflow.kernels.walls.desk import Neurons
 
@@ -58,6 +60,36 @@ class Response:
 def no_newton(terms: int) -> Newton:
     """Return what makes plain sweeps."""
     return Newton(np.zeros((0, 0)), np.zeros(0), np.zeros((0, terms, terms)), np.zeros((2, terms, 0)))
+
+
+@njit(cache=True, **INTERNAL)
+def correct(pulls: Floats, residuals: Floats, newton: Newton) -> None:
+    """Add the correction to the pulls (q, n), or the residuals themselves."""
+    terms, size = residuals.shape
+    if newton.roots.size == 0:
+        for node in range(terms):
+            for k in range(size):
+                pulls[node, k] += residuals[node, k]
+        return
+    turned, solved = newton.work[0], newton.work[1]
+    for node in range(terms):
+        for e in range(size):
+            turned[node, e] = 0.0
+        for k in range(size):
+            part = residuals[node, k] / newton.roots[k]
+            for e in range(size):
+                turned[node, e] += part * newton.vectors[k, e]
+    for node in range(terms):
+        for e in range(size):
+            solved[node, e] = 0.0
+            for other in range(terms):
+                solved[node, e] += newton.inverses[e, node, other] * turned[other, e]
+    for node in range(terms):
+        for k in range(size):
+            part = 0.0
+            for e in range(size):
+                part += newton.vectors[k, e] * solved[node, e]
+            pulls[node, k] += newton.roots[k] * part
 
 
 def curvatures(predictions: Floats, problem: Problem) -> Floats:
