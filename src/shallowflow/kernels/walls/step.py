@@ -35,8 +35,8 @@ from shallowflow.kernels.walls.field import (
     set_pulls,
     spanned,
 )
-from shallowflow.kernels.walls.series import TERMS
-from shallowflow.kernels.walls.stiff import Newton, Response, correct, no_newton
+from shallowflow.kernels.walls.series import NEGLIGIBLE, TERMS, UNSEEN
+from shallowflow.kernels.walls.stiff import Newton, Response, correct, no_newton, spectral_parts
 from shallowflow.kernels.walls.trace import FINE, FULL, sweep
 
 NODES = TERMS
@@ -157,6 +157,7 @@ def attempt(
     rest, tolerance = limits
     field, sums = tools[1], tools[2]
     before, sweeps, done = 0.0, 0, most <= 0
+    negligible = max(NEGLIGIBLE, UNSEEN * tolerance) if most > 0 else NEGLIGIBLE
     while True:
         shares = trial.shares if done else trial.nodes
         if most > 0 and not spanned(trial.pulls, step, problem) < WILD:
@@ -168,7 +169,7 @@ def attempt(
         tools[3].used[0] = 0
         sums.active[:] = 0.0
         sums.everyone[:] = 0.0
-        status = sweep(step, rest, shares, both[0], both[1], tools, problem)
+        status = sweep(step, rest, negligible, shares, both[0], both[1], tools, problem)
         if status != FINE:
             return status
         set_pulls(shares.size, sums, problem)
@@ -228,12 +229,13 @@ class WallStepper:
         shares = np.append(0.5 * (nodes + np.concatenate([[0.0], nodes[:-1]])), 1.0)
         field = new_field(nodes, problem)
         self.trial = new_trial(nodes, shares, field.powers, problem)
-        self.integral = np.array([nodes ** (p + 1) / (p + 1) for p in range(NODES)]).T @ field.powers
+        integral = np.array([nodes ** (p + 1) / (p + 1) for p in range(NODES)]).T @ field.powers
+        self._parts, self._none = spectral_parts(integral), no_newton(NODES)
         self.sums, self.log = new_sums(NODES + 1, problem), new_log(8 * len(outer) + 1024)
         self._desk, self._field = new_desk(NODES, NODES + 1, problem), field
         self.now, self._then = (new_neurons(inner, outer, walls) for _ in range(2))
         both = self.now, self.now
-        attempt(0.0, (-1.0, tolerance), -1, both, self._tools, self.trial, no_newton(NODES), problem)
+        attempt(0.0, (-1.0, tolerance), -1, both, self._tools, self.trial, self._none, problem)
         self.last_loss = self.loss = float(self.sums.losses[0])
         self.pulls = self.sums.pulls[0].copy()
         self.heights = self.sums.predictions[0].copy()
@@ -305,7 +307,7 @@ class WallStepper:
     def _tried(self, step: float) -> float:
         """Try a step; return 0 if it is good, else the length to try instead (the same: with other means)."""
         trial, problem = self.trial, self.problem
-        newton = no_newton(NODES) if self._response is None else self._response.newton(step, self.integral)
+        newton = self._none if self._response is None else self._response.newton(step, self._parts)
         limits, both = (self.rest, self.tolerance), (self.now, self._then)
         status = attempt(step, limits, MOST_SWEEPS, both, self._tools, trial, newton, problem)
         self.counters.sweeps += int(trial.results[0]) + 1

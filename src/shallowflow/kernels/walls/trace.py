@@ -268,6 +268,7 @@ def _leave(neuron: int, reached: int, outer: float, desk: Desk, then: Neurons) -
 def sweep(
     step: float,
     rest: float,
+    negligible: float,
     shares: Floats,
     now: Neurons,
     then: Neurons,
@@ -277,12 +278,20 @@ def sweep(
     """Follow all neurons from the beginning of a step of length `step` to shares[-1], and add them up; return
     how that went.
 
-    A step of no length is the start: with rest < 0 neurons get their signs, 0 on walls and at w = 0; then
-    `settle` decides about those.
+    rest: a force that counts as none; negligible: the share of a neuron that series may leave out. A step of
+    no length is the start: with rest < 0 neurons get their signs, 0 on walls and at w = 0; then `settle`
+    decides about those.
     """
     desk, field, sums, log = tools
     series, push = desk.series, desk.push
-    w, signs, products, frame = desk.w, desk.signs, desk.products, push.frame
+    w, signs, products, frame, local, tails = (
+        desk.w,
+        desk.signs,
+        desk.products,
+        push.frame,
+        push.local,
+        push.tails,
+    )
     normals, aligned, active, everyone = problem.normals, problem.aligned, sums.active, sums.everyone
     end, rank = shares[shares.size - 1], normals.shape[1]
     for neuron in range(now.outer.size):
@@ -300,7 +309,9 @@ def sweep(
                 take_up(signs, push.flat, frame, field, normals, aligned)
             put_onto_walls(w, frame, aligned)
             length = _local_forces(start, end - start, step, push, aligned)
-            order = expand(w, outer, push.local, push.tails, series.padded, series.padded_outer, series.norms)
+            order = expand(
+                w, outer, local, tails, series.padded, series.padded_outer, series.norms, negligible
+            )
             if step > 0.0:
                 first = _first_event(start, length, order, rest, desk, field, problem)
                 if decided and first <= 1e-12:
