@@ -30,7 +30,7 @@ TESTS = {
     "studies/store": "tests/studies/test_store.py",
     "experiments/claim": "tests/experiments/test_claim.py",
     "dynamics/clock/codec": f"{CLOCK}codec.py {CLOCK}array_file.py",
-    "dynamics/clock/flow_paths": f"{CLOCK}paths.py {CLOCK}group_path.py {CLOCK}codec.py",
+    "dynamics/clock/flow_paths": f"{CLOCK}wall_path.py {CLOCK}group_path.py {CLOCK}codec.py",
     "dynamics/clock/loop": f"{CLOCK}loop.py {CLOCK}outcomes.py {CLOCK}record.py {CLOCK}recorder.py",
     "dynamics/clock/paths": f"{CLOCK}paths.py {CLOCK}replayed.py",
     "dynamics/clock/problem": f"{CLOCK}record.py {CLOCK}loop.py {CLOCK}setting.py",

@@ -15,11 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shallowflow.arrays import (
+    SEED_WORDS,
     Choices,
     Floats,
     FrozenArrays,
     Seed,
     count,
+    flag,
     frozen,
     generator,
     increasing,
@@ -333,3 +335,21 @@ def test_tuples_of_arrays_are_frozen_and_compared_too(copied: Callable[[Any], An
 def test_frozen_classes_print_short() -> None:
     assert repr(Curve(np.zeros(2), "c")) == "Curve(points=array([0., 0.]), name='c')"
     assert repr(Curve(np.zeros(500), "c")) == "Curve(points=an array of shape (500,), name='c')"
+
+
+def test_the_largest_count_is_a_trillion() -> None:
+    assert count(10**12, "steps") == 10**12
+    with pytest.raises(InvalidInputError, match=r"^steps: must be <= 1e\+12, got 1000000000001$"):
+        count(10**12 + 1, "steps")
+
+
+@pytest.mark.parametrize("value", [1, 0.0, "yes", None])
+def test_a_flag_is_true_or_false(value: object) -> None:
+    assert flag(np.True_, "networks") is True
+    with pytest.raises(InvalidInputError, match=r"^networks: must be True or False, got "):
+        flag(value, "networks")
+
+
+def test_the_sequence_of_a_generator_has_its_next_words() -> None:
+    words = np.random.default_rng(5).integers(2**32, size=SEED_WORDS)
+    assert seed_sequence(np.random.default_rng(5)).entropy == words.tolist()

@@ -300,9 +300,10 @@ def test_two_workers_are_killed_again_and_again(tmp_path: Path, number: int) -> 
         nonlocal made, due
         if made == number or time.monotonic() < due:
             return
-        pids = [child.pid for child in multiprocessing.active_children() if child.name.startswith("Dask")]
+        children = multiprocessing.active_children()
+        pids = [one.pid for one in children if one.pid and one.name.startswith("Dask")]
         if pids:
-            os.kill(int(random.choice(pids)), signal.SIGKILL)
+            os.kill(pids[random.integers(len(pids))], signal.SIGKILL)
             made += 1
             due = time.monotonic() + random.uniform(0.2, 1.0)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from itertools import count
 from types import SimpleNamespace
 from typing import Any
@@ -127,6 +128,10 @@ def test_fits_of_many_knots_are_announced(
     assert all(line.endswith("fewer --knots make it shorter") for line in found)
 
 
+def nothing(word: str, question: object) -> Verdict:
+    return Verdict(word, None, ("Nothing.",))
+
+
 @pytest.mark.parametrize(
     ("size", "paper", "said"), [(30_000, None, 1), (30_000, "plateau", 0), (50, None, 0)]
 )
@@ -134,7 +139,7 @@ def test_certificates_of_many_samples_are_announced(
     size: int, paper: str | None, said: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for word in VERDICTS:
-        monkeypatch.setitem(VERDICTS, word, lambda _, word=word: Verdict(word, None, ("Nothing.",)))
+        monkeypatch.setitem(VERDICTS, word, partial(nothing, word))
     words = ["certify", f"sphere:size={size},dimension=2", *(["--paper", paper] if paper else [])]
     found = lines(words)
     assert len(found) == said

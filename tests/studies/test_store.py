@@ -9,6 +9,7 @@ import sys
 import time
 import zipfile
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -392,3 +393,18 @@ def test_a_writer_that_has_not_said_its_name_is_told_too(tmp_path: Path) -> None
     with pytest.raises(StoreError, match=r"another process writes to it \(it has only just begun\)"):
         Store(tmp_path)
     lock.close()
+
+
+def test_a_lock_that_fails_for_another_reason_is_not_blamed_on_another_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Failing(sqlite3.Connection):
+        """A connection whose disk is broken."""
+
+        def execute(self, *words: object) -> sqlite3.Cursor:
+            raise sqlite3.OperationalError("disk I/O error")
+
+    connect = sqlite3.connect
+    monkeypatch.setattr(sqlite3, "connect", partial(connect, factory=Failing))
+    with pytest.raises(StoreError, match=r"cannot be opened \(disk I/O error\)"):
+        Store(tmp_path / "store")

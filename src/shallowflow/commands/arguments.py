@@ -105,7 +105,7 @@ def say_if_long(seconds: float, shorter: str) -> None:
 
 
 def say_if_slow(show: Callable[[float], None], shorter: str) -> Callable[[float], None]:
-    """Return `show` for a run whose cost nobody knows before: it says once how long the rest will take.
+    """Return `show` for a run whose cost is not known before: it says once how long the rest will take.
 
     By the run's own pace, from its first share on (compilation is before it), if that is more than a minute.
     """

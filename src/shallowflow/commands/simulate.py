@@ -86,14 +86,8 @@ def simulate(ctx: click.Context, /, data: str, as_json: bool, **options: Any) ->
         say_if_long(expected_seconds("gradient_descent", task), "fewer --steps or a smaller --width")
     start = time.perf_counter()
     with progress_bar(f"training on {dataset.name or data}") as show:
-
-        def told(share: float) -> None:
-            show(share, "")
-
-        if flow:  # its steps depend on what happens
-            told = say_if_slow(told, "coming to rest, an earlier --until or a smaller --width")
         verb = gradient_flow if flow else gradient_descent
-        trajectory = _trajectory(verb, task, chosen, options, told)
+        trajectory = _trajectory(verb, task, chosen, options, _progress(show, flow))
     result = run_summary(trajectory, dataset, time.perf_counter() - start)
     if save:
         trajectory.save(save)
@@ -109,6 +103,15 @@ def simulate(ctx: click.Context, /, data: str, as_json: bool, **options: Any) ->
     result |= {"save": save, "plot": plot, "animate": animate}
     print_json(result) if as_json else click.echo(run_text(result))
     ctx.exit(0 if trajectory.outcome.ok else 1)
+
+
+def _progress(show: Callable[[float | None, str], None], flow: bool) -> Callable[[float], None]:
+    """Return what moves the bar; a flow, whose steps depend on what happens, says if it is slow."""
+
+    def shown(share: float) -> None:
+        show(share, "")
+
+    return say_if_slow(shown, "coming to rest, an earlier --until or a smaller --width") if flow else shown
 
 
 def _network(dataset: Dataset, options: dict[str, Any]) -> Network:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable
 from functools import partial
@@ -15,9 +16,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import shallowflow as sf
+from shallowflow.dynamics.clock.codec import _array
 from shallowflow.dynamics.clock.paths import Snapshots
 from shallowflow.dynamics.clock.protocol import Event
 from shallowflow.dynamics.clock.trajectory import Outcome, Setting, Trajectory
+from shallowflow.errors import FileFormatError
 from shallowflow.models.networks import KnotNetwork
 from tests.contract.saved import FILES, KINDS
 from tests.dynamics.clock.files import changed, fingerprint, members_of, peak_memory, refused, write_zip
@@ -397,3 +400,14 @@ def test_numbers_of_a_path_are_checked(
     members["header.json"] = json.dumps(header).encode()
     write_zip(tmp_path / "t", members)
     refused(tmp_path / "t", message)
+
+
+def test_arrays_of_another_version_of_numpys_format_are_refused() -> None:
+    for version in ((1, 0), (2, 0), (3, 0)):
+        stream = io.BytesIO()
+        np.lib.format.write_array(stream, np.arange(3.0), version=version)
+        if version == (1, 0):
+            assert _array(stream.getvalue(), "losses", False).tolist() == [0.0, 1.0, 2.0]
+        else:
+            with pytest.raises(FileFormatError, match=r"^losses is an array of an unknown version$"):
+                _array(stream.getvalue(), "losses", False)

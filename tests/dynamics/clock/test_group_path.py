@@ -135,3 +135,22 @@ def test_members_of_another_kind_of_path_are_refused(trajectory: sf.Trajectory, 
             new.writestr(member, content)
     with pytest.raises(sf.FileFormatError):
         sf.Trajectory.load(tmp_path / "other.sf")
+
+
+def test_a_path_without_a_root_is_refused(trajectory: sf.Trajectory) -> None:
+    path = path_of(trajectory)
+    path.check()
+    for root in (0.0, -1.0, np.nan):
+        with pytest.raises(sf.FileFormatError, match="root is not positive"):
+            replace(path, root=root).check()
+
+
+def test_a_neuron_at_zero_stays_there() -> None:
+    network = sf.ReLUNetwork([[1.0, 0.5], [0.0, 0.0], [-0.3, 1.0]], [1.0, 0.0, -0.5])
+    dataset = sf.Dataset([[1.0, 0.5], [-0.5, 1.0], [0.3, -1.0]], [1.0, -1.0, 0.5])
+    path = path_of(sf.gradient_flow(network, dataset, until=5.0, engine="cones"))
+    without = sf.ReLUNetwork(network.inner[[0, 2]], network.outer[[0, 2]])
+    other = path_of(sf.gradient_flow(without, dataset, until=5.0, engine="cones"))
+    for time in np.linspace(0.1, 5.0, 9).tolist():
+        assert numbers(path(time))[1].tolist() == [0.0, 0.0, 0.0]
+        np.testing.assert_allclose(numbers(path(time))[[0, 2]], numbers(other(time)), rtol=0, atol=1e-9)
