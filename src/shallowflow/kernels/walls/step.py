@@ -43,9 +43,10 @@ NODES = TERMS
 MOST_SWEEPS, SLOW_SWEEPS = 14, 6
 SLOW, KINKED = 3, 4
 """Besides `FINE`, `CROWDED`, `FULL`: sweeps that do not converge; an event that is too big for the step."""
-BIG, TOO_BIG, SEEN = 1.0, 7.0, 1e-2
+BIG, TOO_BIG, SEEN, MANY = 1.0, 7.0, 1e-2, 4.0
 """A step that is too long may end at an event whose kink is so many tolerances (a quarter of it or less is
-the error); with one so much bigger it does, once what sweeps leave is below `SEEN`."""
+the error); with one so much bigger it does, once what sweeps leave is below `SEEN`. Kinks that add up to
+`MANY` times the error make it."""
 FAR = 3.0
 """Sweeps that leave as much as this come from pulls that are no guess."""
 AGREED = 0.02
@@ -326,8 +327,8 @@ class WallStepper:
             trial.pulls[:] = self.pulls
             return 0.4 * step
         # Kinks before the first node are not seen at the shares between the nodes.
-        shares, impacts = self._impacts(step)
-        unseen = float(impacts[shares < trial.nodes[0]].sum())
+        shares, kinks = self._kinks()
+        unseen = step**2 * float(np.sum((kinks * shares * (1.0 - shares))[shares < trial.nodes[0]]))
         error = max(MISSED * float(trial.results[2]), unseen) / self.tolerance
         if error <= 1.0:
             self._error = error
@@ -343,35 +344,33 @@ class WallStepper:
 
     def _shortened(self, step: float, error: float) -> float:
         """Return a shorter length: up to the first event that is too big, or by the error's order."""
-        shares, impacts = self._impacts(step)
-        big = np.flatnonzero(impacts > max(BIG * self.tolerance, 0.3 * impacts.max(initial=0.0)))
-        if big.size:
-            first = float(shares[big].min())
+        shares, kinks = self._kinks()
+        impacts = step**2 * kinks * shares * (1.0 - shares)
+        self._plan, largest = (self.trial.pulls.copy(), step, 0.0), impacts.max(initial=0.0)
+        if not np.isfinite(error) or largest > max(BIG, error) * self.tolerance:
+            first = float(shares[impacts > max(BIG * self.tolerance, 0.3 * largest)].min(initial=1.0))
             if 1e-9 < first < 1.0 - 1e-9:
                 self.counters.cuts += 1
-                self._plan = self.trial.pulls.copy(), step, 0.0
-                self._aim = self._after(first, step)
+                # The step after it, by the kinks that follow.
+                rest, later = step * (1.0 - first), (shares - first) / (1.0 - first)
+                ahead = (rest**2 * kinks * later * (1.0 - later))[later > 1e-9]
+                expected = max(0.25 * ahead.max(initial=1e-300), 0.08 * ahead.sum()) / self.tolerance
+                self._aim = rest * float(min(1.0, 0.85 * expected ** (-1.0 / 3.0)))
                 return step * first * (1.0 + 1e-10)
         if not np.isfinite(error):
             return 0.3 * step
-        order = 1.0 / 3.0 if impacts.sum() > 0.1 * self.tolerance else 1.0 / (NODES + 1)
-        return step * min(max(0.2, 0.85 * error**-order), 0.9)
+        return step * min(max(0.2, 0.85 * error ** -self._order(step, error)), 0.9)
 
-    def _after(self, first: float, step: float) -> float:
-        """Return a length for the step after one that is cut at this share, by the kinks that follow."""
-        count, rest = int(self.log.used[0]), step * (1.0 - first)
-        shares = (self.log.shares[:count] - first) / (1.0 - first)
-        kinks = self.log.kinks[:count] * self.trial.gains[self.log.walls[:count]]
-        impacts = rest**2 * (kinks * shares * (1.0 - shares))[shares > 1e-9]
-        error = max(0.25 * impacts.max(initial=1e-300), 0.08 * impacts.sum()) / self.tolerance
-        return rest * float(min(1.0, 0.85 * error ** (-1.0 / 3.0)))
-
-    def _impacts(self, step: float) -> tuple[Floats, Floats]:
-        """Return shares and sizes of what the events' kinks leave to the polynomials."""
+    def _kinks(self) -> tuple[Floats, Floats]:
+        """Return the shares of the events, and what their kinks leave to polynomials, by H²θ(1 − θ)."""
         count = int(self.log.used[0])
-        shares = self.log.shares[:count]
-        kinks = self.log.kinks[:count] * self.trial.gains[self.log.walls[:count]]
-        return shares, step**2 * kinks * shares * (1.0 - shares)
+        return self.log.shares[:count], self.log.kinks[:count] * self.trial.gains[self.log.walls[:count]]
+
+    def _order(self, step: float, error: float) -> float:
+        """Return 1/p for an error that grows like H^p: by kinks, or by the length of the step."""
+        shares, kinks = self._kinks()
+        by_kinks = step**2 * float(np.sum(kinks * shares * (1.0 - shares)))
+        return 1.0 / 3.0 if by_kinks > MANY * error * self.tolerance else 1.0 / (NODES + 1)
 
     def _accepted(self, step: float, remaining: float) -> float:
         """Go to the end of the step, and choose the next length."""
@@ -379,10 +378,7 @@ class WallStepper:
         self.last_loss, self.loss = self.loss, float(self.sums.losses[NODES])
         self.pulls = self.sums.pulls[NODES].copy()
         self.heights = self.sums.predictions[NODES].copy()
-        order = 1.0 / (NODES + 1)
-        if self._impacts(step)[1].sum() > 0.1 * self._error * self.tolerance:
-            order = 1.0 / 3.0
-        growth = min(4.0, 0.85 * max(self._error, 1e-12) ** -order)
+        growth = min(4.0, 0.85 * max(self._error, 1e-12) ** -self._order(step, self._error))
         # Slow sweeps ask for a new tangent kernel; where that does not help, for a shorter step.
         self._slow = bool(self.trial.results[0] > SLOW_SWEEPS)
         if self._slow and (self._fresh or len(self.pulls) > MOST_STIFF):
