@@ -24,7 +24,7 @@ from shallowflow.dynamics.clock.problem import Record, Task
 from shallowflow.dynamics.engines.cones import ConeDescent, PatternDescent
 from shallowflow.dynamics.engines.stepping import DenseDescent
 from shallowflow.dynamics.flow import gradient_flow
-from shallowflow.landscape.early_alignment.spurious import least_squares
+from shallowflow.landscape.early_alignment.ends import least_squares
 from shallowflow.models import ReLUNetwork, SquareLoss, initialize
 
 STEP = 1e-3

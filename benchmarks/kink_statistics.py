@@ -2,10 +2,10 @@
 
 On simulated truths, as Markdown tables (those of docs/concepts/kink_statistics.md):
 
-* choice: data with 0 to 6 knots; noise white, AR(0.5), outliers, ties, a gap, heavy tails, few points. Right
-  numbers of knots and the root mean square error against the truth in % of its range, beside pwlf (`fitfast`,
-  0 to 7 knots, BIC), piecewise-regression (`ModelSelection` up to 7), ruptures (`Pelt` of continuous lines,
-  penalty 2σ̂² log n), cubic splines with ridge and a tree, both tuned by cross-validation;
+* choice: data with 0 to 6 knots; noise white, AR(0.5), outliers, ties, a gap, heavy tails, few points,
+  uneven. Right numbers of knots and the root mean square error against the truth in % of its range, beside
+  pwlf (`fitfast`, 0 to 7 knots, BIC), piecewise-regression (`ModelSelection` up to 7), ruptures (`Pelt` of
+  continuous lines, penalty 2σ̂² log n), cubic splines with ridge and a tree, both tuned by cross-validation;
 * levels: of the test of a break on noise without one, and its power;
 * series: what is found on elnino, sunspots, co2 and nile (statsmodels).
 
@@ -61,6 +61,7 @@ ROWS = {
     "gap": (200, 0.1),
     "heavy tails": (200, 0.1),
     "few points": (50, 0.2),
+    "uneven": (200, 0.1),
 }
 """Points and noise of each row of the table of choices."""
 
@@ -88,7 +89,8 @@ def sample(knots: int, size: int, noise: float, kind: str, seed: int) -> tuple[F
         x = np.sort(rng.integers(0, 25, size) / 24)
     if kind == "gap":
         x = np.where(x < 0.5, 0.88 * x, 0.56 + 0.88 * (x - 0.5))
-    y = truth(knots, x) + noise * noise_of(kind, size, rng)
+    share = 0.5 + x if kind == "uneven" else 1.0
+    y = truth(knots, x) + noise * share * noise_of(kind, size, rng)
     if kind == "outliers":
         far = rng.choice(size, size // 20, replace=False)
         y[far] += rng.choice([-1, 1], len(far)) * rng.uniform(0.8, 1.6, len(far))

@@ -17,9 +17,8 @@ from rich.table import Table
 
 from shallowflow.arrays import Floats
 from shallowflow.estimators import ANLSRegressor
-from shallowflow.estimators.exact import _knots_of
-from shallowflow.estimators.points import merged_points, values
-from shallowflow.estimators.search import LARGEST_VALUE
+from shallowflow.estimators.base import merged_points, values
+from shallowflow.estimators.search import LARGEST_VALUE, _knots_of
 from shallowflow.kernels.fitting.exact import prove
 
 PROBLEMS = 1000

@@ -41,7 +41,7 @@ HEAVY = (
     *("torch", "dask", "distributed", "plotly", "matplotlib"),
     *("sklearn", "numba", "xarray", "scipy.integrate"),
 )
-MAX_LINES = 400
+MAX_LINES = 600
 MAX_MODULES, MAX_CODE_LINES, MAX_PARAMETERS = 15, 60, 8
 """Of a folder, of a function (docstring, comments and blank lines not counted), and of a function."""
 CONTRACTED = (

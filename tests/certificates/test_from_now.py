@@ -10,7 +10,7 @@ import pytest
 
 import shallowflow as sf
 from shallowflow.certificates import along, certify
-from shallowflow.certificates.from_now import standing
+from shallowflow.certificates.weak_interaction_rates import standing
 from shallowflow.errors import InvalidInputError
 
 G = sf.data.GENERATORS

@@ -10,9 +10,11 @@ I + (f₊ − f₋) nᵀ/⟨n, f₋⟩ of crossings.
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.polynomial import chebyshev
 from scipy.integrate import solve_ivp
 
 import shallowflow as sf
@@ -22,6 +24,8 @@ from tests.dynamics.twins import Sample, Twin
 EXACT = 1e-12
 """The relative tolerance of the reference."""
 MOST_CROSSINGS = 8
+INTERPOLANT = 7
+"""The degree of SciPy's solution between the ends of a step."""
 TOGETHER = 1e-10
 """Kinks as near as this, relative to ‖θ‖, are passed at once; a z slower than this, relatively, rests."""
 
@@ -71,7 +75,36 @@ class Flow:
         return z * (z * z - 0.25) if self.twin.steps else z
 
     def stretch(self, start: float, theta: Floats, until: float, sides: Floats, slack: Floats) -> Any:
-        """Integrate until a kink leaves its side (m, n) of ±1, by a slack, or the norm loss is small."""
+        """Integrate until a kink leaves its side (m, n) of ±1, by a slack, or the norm loss is small.
+
+        SciPy looks at the ends of its steps only: where something left its side and was back by then, the
+        stretch is made again, with steps short enough to see it.
+        """
+        longest = np.inf
+        while True:
+            run = self._solved((start, until), theta, (sides, slack), longest)
+            away = [self._away(run.sol, part, sides, slack) for part in pairwise(run.t.tolist())]
+            if not any(away):
+                return run
+            longest = 0.5 * min(filter(None, away))
+
+    def _away(self, sol: Any, step: tuple[float, float], sides: Floats, slack: Floats) -> float:
+        """Return for how long a kink is on its wrong side between the ends of a step, 0 if none is.
+
+        SciPy's interpolant has the degree 7, kinks of steps the triple: its minima are found exactly.
+        """
+        nodes = chebyshev.chebpts2(3 * INTERPOLANT + 1 if self.twin.steps else INTERPOLANT + 1)
+        times = step[0] + 0.5 * (step[1] - step[0]) * (nodes + 1.0)
+        heights = np.array([(sides * self.kinks(sol(time)) + slack).ravel() for time in times])
+        series = chebyshev.chebfit(nodes, heights, len(nodes) - 1)
+        near = series[0] <= np.abs(series[1:]).sum(axis=0)
+        found = [_below(one) for one, low in zip(series.T[near], heights[-1][near], strict=True) if low >= 0]
+        return 0.5 * (step[1] - step[0]) * min(filter(None, found), default=0.0)
+
+    def _solved(
+        self, span: tuple[float, float], theta: Floats, where: tuple[Floats, Floats], longest: float
+    ) -> Any:
+        sides, slack = where
 
         def leaves(_: float, now: Floats) -> float:
             return float(np.min(sides * self.kinks(now) + slack))
@@ -83,8 +116,8 @@ class Flow:
         for event in (leaves, vanishes):
             event.terminal, event.direction = True, -1.0  # type: ignore[attr-defined]
         return solve_ivp(
-            self.velocity, (start, until), theta, method="DOP853", rtol=EXACT,
-            atol=EXACT * float(np.linalg.norm(theta)), dense_output=True,
+            self.velocity, span, theta, method="DOP853", rtol=EXACT,
+            atol=EXACT * float(np.linalg.norm(theta)), dense_output=True, max_step=longest,
             events=[leaves, vanishes] if isinstance(self.twin.loss, sf.NormLoss) else leaves,
         )  # fmt: skip
 
@@ -106,6 +139,15 @@ class Flow:
             return 0.0
         jump = np.eye(len(theta)) + np.outer(second - first, normal) / (normal @ first)
         return float(np.linalg.norm(jump, 2))
+
+
+def _below(series: Floats) -> float:
+    """Return the shortest length on which a Chebyshev series is below 0 between two zeros, or 0."""
+    roots = chebyshev.chebroots(series)
+    inside = np.sort(roots.real[(np.abs(roots.imag) < 1e-9) & (np.abs(roots.real) < 1.0)])
+    rounding = EXACT * np.abs(series).sum()
+    found = [b - a for a, b in pairwise(inside) if chebyshev.chebval(0.5 * (a + b), series) < -rounding]
+    return float(min(found, default=0.0))
 
 
 def flowed(twin: Twin, sample: Sample, rates: Floats, until: float) -> Flowed:

@@ -13,8 +13,8 @@ from sklearn.isotonic import IsotonicRegression
 from shallowflow.arrays import Floats
 from shallowflow.errors import InvalidInputError
 from shallowflow.estimators import ANLSRegressor
+from shallowflow.estimators.base import Points, merged_points
 from shallowflow.estimators.constraints import ConstrainedFit, Constraints, checked, least_distance
-from shallowflow.estimators.points import Points, merged_points
 
 EPS = float(np.finfo(np.float64).eps)
 

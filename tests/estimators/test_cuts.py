@@ -9,8 +9,8 @@ import pytest
 from shallowflow.arrays import Floats
 from shallowflow.errors import InvalidInputError
 from shallowflow.estimators import ANLSRegressor
+from shallowflow.estimators.base import merged_points
 from shallowflow.estimators.cuts import line_sums, lines_between, refined
-from shallowflow.estimators.points import merged_points
 
 
 def jumpy(size: int, seed: int, noise: float = 0.2) -> tuple[Floats, Floats]:

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from shallowflow.arrays import Floats
 from shallowflow.errors import InvalidInputError
-from shallowflow.estimators.points import merged_points, squared_errors, values
+from shallowflow.estimators.base import merged_points, squared_errors, values
 from tests.estimators.least_squares import features, half_loss
 
 rows = st.lists(

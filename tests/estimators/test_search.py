@@ -7,7 +7,7 @@ import pytest
 from shallowflow.arrays import Floats
 from shallowflow.data import Dataset
 from shallowflow.dynamics.anls import active_neuron_least_squares
-from shallowflow.estimators.points import Points, merged_points, squared_errors, values
+from shallowflow.estimators.base import Points, merged_points, squared_errors, values
 from shallowflow.estimators.search import (
     LARGEST_VALUE,
     SEARCHES,

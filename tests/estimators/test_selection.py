@@ -6,6 +6,7 @@ import pytest
 from shallowflow.arrays import Floats
 from shallowflow.data.generators import CURVES
 from shallowflow.estimators import ANLSRegressor
+from shallowflow.estimators.base import Points, distinct_rows, merged_points
 from shallowflow.estimators.noise import (
     Fitted,
     choose,
@@ -16,9 +17,7 @@ from shallowflow.estimators.noise import (
     outliers,
     weighted_median,
 )
-from shallowflow.estimators.path import Path, between, default_largest, numbers_up_to
-from shallowflow.estimators.points import Points, distinct_rows, merged_points
-from shallowflow.estimators.selection import Setting, select
+from shallowflow.estimators.selection import Path, Setting, between, default_largest, numbers_up_to, select
 from tests.estimators.least_squares import half_loss
 
 

@@ -14,8 +14,8 @@ from sklearn.utils.estimator_checks import check_estimator, parametrize_with_che
 
 from shallowflow.errors import InvalidInputError
 from shallowflow.estimators import StepRegressor
+from shallowflow.estimators.base import merged_points
 from shallowflow.estimators.cuts import pruned, refined, sums_of
-from shallowflow.estimators.points import merged_points
 from tests.estimators.test_conventions import FirstFeature
 
 JUMPS, VALUES = np.array([0.2, 0.35, 0.5, 0.65, 0.8]), np.array([1.0, 4.0, 1.0, 2.0, 1.0, 4.0])

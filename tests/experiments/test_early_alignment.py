@@ -16,8 +16,7 @@ from shallowflow.experiments import EXPERIMENTS, Findings
 from shallowflow.experiments.early_alignment import data, examples, many_samples, phases, stages
 from shallowflow.experiments.early_alignment.theorem1 import sweep, sweep_claims
 from shallowflow.landscape import Nature
-from shallowflow.landscape.early_alignment.phase_state import PhaseState
-from shallowflow.landscape.early_alignment.spurious import smallest_eta
+from shallowflow.landscape.early_alignment.ends import PhaseState, smallest_eta
 
 
 def nothing(fraction: float, doing: str) -> None:

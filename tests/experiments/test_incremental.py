@@ -10,7 +10,7 @@ import pytest
 
 import shallowflow as sf
 from shallowflow.experiments import EXPERIMENTS, Claim
-from shallowflow.experiments.incremental.norm_by_width import identity, labels, small_start
+from shallowflow.experiments.incremental.norms import identity, labels, small_start
 from shallowflow.experiments.incremental.staircase import LN10, SEPARATED
 from shallowflow.landscape.incremental import SHARED_RATIO, min_squared_norm, squared_norm
 

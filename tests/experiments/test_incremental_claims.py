@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 
 from shallowflow.experiments.claim import Claim
-from shallowflow.experiments.incremental.convergence import Distances, near_claims, theorem2_claims
-from shallowflow.experiments.incremental.halving import Halving, Sized, bound_claims, halving_claim
-from shallowflow.experiments.incremental.norm_by_size import (
+from shallowflow.experiments.incremental.norms import (
     Crossing,
     Norms,
+    Widths,
     crossing_claim,
+    he_claims,
     norm_claims,
     slope_claims,
+    small_claims,
 )
-from shallowflow.experiments.incremental.norm_by_width import Widths, he_claims, small_claims
 from shallowflow.experiments.incremental.phases import Durations, phase_claims
 from shallowflow.experiments.incremental.staircase import (
     Staircase,
@@ -26,6 +26,15 @@ from shallowflow.experiments.incremental.staircase import (
 )
 from shallowflow.experiments.incremental.staircase import slope_claims as log_norm_claims
 from shallowflow.experiments.incremental.starts import Start, Turned, follow_claims, saddle_claims
+from shallowflow.experiments.incremental.theorems import (
+    Distances,
+    Halving,
+    Sized,
+    bound_claims,
+    halving_claim,
+    near_claims,
+    theorem2_claims,
+)
 
 
 def ends(claims: tuple[Claim, ...]) -> list[bool | None]:

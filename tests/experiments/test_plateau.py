@@ -24,9 +24,8 @@ from shallowflow.experiments.plateau.full_training import (
     seed_with_two_dead,
 )
 from shallowflow.experiments.plateau.illustrations import Glued, fig5_claims
-from shallowflow.experiments.plateau.methods import PUBLISHED, Arrivals, Moves, fig9_claims, trained
+from shallowflow.experiments.plateau.methods import PUBLISHED, Arrivals, Moves, fig9_claims, flow, trained
 from shallowflow.experiments.plateau.staircase import Race, Stagnation, fig1_claims, fig2_claims
-from shallowflow.experiments.plateau.training import flow
 from shallowflow.models import KnotNetwork
 
 STEPS = {"GD": 2_000, "Adam": 500, "LS/GD": 300, "LS/Adam": 300}

@@ -16,9 +16,7 @@ from shallowflow.experiments.claim import Interval
 from shallowflow.experiments.two_timescale import (
     batch_training,
     beside_limit,
-    counterexample,
     drawings,
-    many_starts,
     one_dimension,
     over_epsilon,
     several_dimensions,
@@ -94,13 +92,14 @@ def test_claims_of_fig3_can_fail_and_be_open() -> None:
     assert judged(*tends) == [True, False]
     similar = [(True, 0.2, 1.5), (False, 0.2, 1.5), (True, 2.0, 1.5), (True, 0.2, 3.0)]
     assert judged(*(beside_limit.similar_claim("", *one) for one in similar)) == [True, False, False, False]
-    shares = [many_starts.share_claim("", *one) for one in ((36, 40), (8, 40), (22, 40))]
+    shares = [beside_limit.share_claim("", *one) for one in ((36, 40), (8, 40), (22, 40))]
     assert judged(*shares) == [True, False, None]
-    crowded = [many_starts.crowded_claim(*one, 3, 4) for one in ((90, 100), (30, 100), (5, 10))]
+    crowded = [beside_limit.crowded_claim(*one, 3, 4) for one in ((90, 100), (30, 100), (5, 10))]
     assert judged(*crowded) == [True, False, None]
-    assert judged(many_starts.steps_claim(1.4e8), many_starts.steps_claim(1e7)) == [True, False]
-    assert judged(many_starts.remark_claim([0.1, 0.2]), many_starts.remark_claim([0.1, 1.2])) == [True, False]
-    foresight = [many_starts.foresight_claim("", *one, (1, 1, 1)) for one in ((99, 100), (50, 100), (9, 10))]
+    assert judged(beside_limit.steps_claim(1.4e8), beside_limit.steps_claim(1e7)) == [True, False]
+    remarks = [beside_limit.remark_claim(one) for one in ([0.1, 0.2], [0.1, 1.2])]
+    assert judged(*remarks) == [True, False]
+    foresight = [beside_limit.foresight_claim("", *one, (1, 1, 1)) for one in ((99, 100), (50, 100), (9, 10))]
     assert judged(*foresight) == [True, False, None]
 
 
@@ -141,10 +140,10 @@ def test_the_counterexample_is_one_unless_the_first_piece_is_longer() -> None:
 
 def test_often_is_a_share() -> None:
     fates = ["recovers", "stuck"]
-    assert judged(*counterexample.random_claims(fates * 1, fates)) == [None, True]
-    assert judged(*counterexample.random_claims(["stuck"] * 30, ["stuck"] * 30)) == [True, True]
-    assert judged(*counterexample.random_claims(["stuck"] * 30, ["recovers"] * 30)) == [False, False]
-    middles = [counterexample.middle_claim(*one) for one in ((30, 30), (1, 30), (1, 2))]
+    assert judged(*theory.random_claims(fates * 1, fates)) == [None, True]
+    assert judged(*theory.random_claims(["stuck"] * 30, ["stuck"] * 30)) == [True, True]
+    assert judged(*theory.random_claims(["stuck"] * 30, ["recovers"] * 30)) == [False, False]
+    middles = [theory.middle_claim(*one) for one in ((30, 30), (1, 30), (1, 2))]
     assert judged(*middles) == [True, False, None]
 
 

@@ -16,7 +16,6 @@ from shallowflow.experiments.weak_interaction.converges import (
     stopping_claim,
 )
 from shallowflow.experiments.weak_interaction.curvatures import collapse_claims, slope_claim
-from shallowflow.experiments.weak_interaction.probability import Part, loss_claim, transition_claims
 from shallowflow.experiments.weak_interaction.starts import (
     FirstRates,
     Rule,
@@ -28,13 +27,16 @@ from shallowflow.experiments.weak_interaction.starts import (
 )
 from shallowflow.experiments.weak_interaction.thresholds import (
     Law,
+    Part,
     budget_claims,
     linear_claim,
+    loss_claim,
+    transition_claims,
     width_claims,
 )
 from shallowflow.experiments.weak_interaction.transitions import Rates, Steps, rate_claims, step_claims
-from shallowflow.landscape.weak_interaction.first_activation import StartCurvature
-from shallowflow.readings.many_runs import Slope, Threshold
+from shallowflow.landscape.weak_interaction.interactions import StartCurvature
+from shallowflow.readings.curves import Slope, Threshold
 
 
 def ends(claims: tuple[Claim, ...]) -> list[bool | None]:

@@ -12,8 +12,14 @@ from scipy.stats import binom
 
 import shallowflow as sf
 from shallowflow.landscape.geometry.orthonormal import mask_of
-from shallowflow.landscape.halving import _largest_sum, fitted_shares, norm_bound, points_left
-from shallowflow.landscape.incremental import HALVING_RATIO, jump_process
+from shallowflow.landscape.incremental import (
+    HALVING_RATIO,
+    _largest_sum,
+    fitted_shares,
+    jump_process,
+    norm_bound,
+    points_left,
+)
 
 
 @pytest.mark.parametrize(("size", "width", "delta"), [(1, 1, 0.5), (50, 6, 0.1), (700, 30, 1e-6)])

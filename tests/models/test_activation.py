@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shallowflow.errors import InvalidInputError
+from shallowflow.models.networks import CubicStep
 from shallowflow.models.relu import LeakyReLU
-from shallowflow.models.steps import CubicStep
 
 Activation = CubicStep | LeakyReLU
 

@@ -19,13 +19,13 @@ from shallowflow.models.loss import LogisticLoss, Loss, SquareLoss
 from shallowflow.models.networks import (
     NETWORKS,
     AdditiveStepNetwork,
+    CubicStep,
     KnotNetwork,
     Network,
     ReLUNetwork,
     StepNetwork,
 )
 from shallowflow.models.relu import LeakyReLU
-from shallowflow.models.steps import CubicStep
 from tests.rounding import assert_rounded
 
 LOSSES: list[Loss] = [SquareLoss("mean"), SquareLoss("sum"), LogisticLoss()]

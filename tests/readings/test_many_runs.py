@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from shallowflow.readings.many_runs import Threshold, exponent, log_slope, misfits, slope, threshold
+from shallowflow.readings.curves import Threshold, exponent, log_slope, misfits, slope, threshold
 
 
 def test_a_known_threshold_lies_in_its_interval() -> None:

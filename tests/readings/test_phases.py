@@ -12,7 +12,7 @@ from shallowflow.data import Dataset
 from shallowflow.data.generators import three_points
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape import alignment_threshold, least_squares
-from shallowflow.landscape.early_alignment.balances import init_scale
+from shallowflow.landscape.early_alignment.ends import init_scale
 from shallowflow.readings.phases import arrivals, jump_course, jump_phases, phases, predicted_phases
 
 DATA = three_points()

@@ -13,8 +13,7 @@ from shallowflow.errors import InvalidInputError
 from shallowflow.experiments.claim import Claim
 from shallowflow.experiments.figure import Animation, Panel, Series
 from shallowflow.reporting import report
-from shallowflow.reporting.cards import parameters_text
-from shallowflow.reporting.report import STORIES, report_page, write_report
+from shallowflow.reporting.report import STORIES, parameters_text, report_page, write_report
 from shallowflow.reporting.summary import versions
 from tests.reporting.samples import HOSTILE, claim, figure, panel, reproduction
 

@@ -1,6 +1,6 @@
 import pytest
 
-from shallowflow.reporting.typeset import for_html, for_matplotlib
+from shallowflow.reporting.summary import for_html, for_matplotlib
 
 
 @pytest.mark.parametrize(

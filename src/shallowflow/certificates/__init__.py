@@ -9,16 +9,24 @@ from typing import Any
 from shallowflow.arrays import Choices, members, one_of, shown
 from shallowflow.certificates import (
     early_alignment,
-    from_now,
     incremental,
     plateau,
     two_timescale,
     weak_interaction,
     weak_interaction_rates,
 )
-from shallowflow.certificates.answers import Answers, answer, sort_out
-from shallowflow.certificates.certificate import Certificate, Hypothesis, Promise, Question, Table, Verdict
-from shallowflow.certificates.from_now import Along, along
+from shallowflow.certificates.certificate import (
+    Answers,
+    Certificate,
+    Hypothesis,
+    Promise,
+    Question,
+    Table,
+    Verdict,
+    answer,
+    sort_out,
+)
+from shallowflow.certificates.weak_interaction_rates import Along, along
 from shallowflow.data.dataset import checked_dataset
 from shallowflow.dynamics.clock.trajectory import checked_trajectory
 from shallowflow.errors import InvalidInputError
@@ -42,7 +50,7 @@ CERTIFICATES: dict[str, Callable[..., Certificate]] = Choices(
         "weak_interaction/prop-2": weak_interaction_rates.prop_2,
         "weak_interaction/theorem-2": weak_interaction_rates.theorem_2,
         "weak_interaction/prop-3": weak_interaction_rates.prop_3,
-        "weak_interaction/from-now": from_now.from_now,
+        "weak_interaction/from-now": weak_interaction_rates.from_now,
         "incremental/theorem-2": incremental.theorem_2,
         "incremental/theorem-3": incremental.theorem_3,
         "two_timescale/definition-2": two_timescale.definition_2,

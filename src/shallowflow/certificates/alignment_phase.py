@@ -12,13 +12,15 @@ from shallowflow.certificates.certificate import Hypothesis, Promise, Table
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.clock.trajectory import Trajectory, agreed
 from shallowflow.errors import InvalidInputError
-from shallowflow.landscape.early_alignment.aligned_neurons import STILL, NeuronAlignment, neuron_alignment
-from shallowflow.landscape.early_alignment.balances import balance, init_scale
+from shallowflow.landscape.early_alignment.ends import balance, init_scale
 from shallowflow.landscape.early_alignment.extremal import (
+    STILL,
     ExtremalVectors,
+    NeuronAlignment,
     extremal_vectors,
     extremal_vectors_of,
     lifted,
+    neuron_alignment,
 )
 from shallowflow.landscape.early_alignment.frozen import destinations, exit_time
 from shallowflow.landscape.early_alignment.pulls import (

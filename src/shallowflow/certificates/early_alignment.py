@@ -37,9 +37,10 @@ from shallowflow.certificates.certificate import (
 )
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.clock.trajectory import Trajectory, agreed
-from shallowflow.landscape.early_alignment.balances import balance, init_scale
-from shallowflow.landscape.early_alignment.spurious import (
+from shallowflow.landscape.early_alignment.ends import (
     SpuriousConditions,
+    balance,
+    init_scale,
     least_squares,
     positivity,
     spurious_conditions,
@@ -162,8 +163,8 @@ def theorem_2(
 ) -> Certificate:
     """Certify that small networks end in the least-squares line on three points like Assumption 3's, η < 1/6.
 
-    Lemma 8, by which Assumptions 4 to 6 would follow, has a slip (see `spurious`), so they are
-    checked too. Parameters and promises as in `theorem_4`.
+    Lemma 8, by which Assumptions 4 to 6 would follow, has a slip (see
+    `landscape.early_alignment.ends`), so they are checked too. Parameters and promises as in `theorem_4`.
     """
     hypotheses = (*_three_points(spurious_conditions(dataset)), *_small_start(network, dataset))
     promises = _line_promises(dataset, trajectory, positive(accuracy, "accuracy"))

@@ -33,8 +33,13 @@ from shallowflow.dynamics.clock.trajectory import Trajectory, checked_trajectory
 from shallowflow.dynamics.saddle_to_saddle import SaddleToSaddle, saddle_to_saddle
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.geometry.orthonormal import ORTHONORMAL, mask_matrix, mask_report, orthonormality
-from shallowflow.landscape.halving import fitted_shares, norm_bound, points_left
-from shallowflow.landscape.incremental import min_squared_norm, norm_constant
+from shallowflow.landscape.incremental import (
+    fitted_shares,
+    min_squared_norm,
+    norm_bound,
+    norm_constant,
+    points_left,
+)
 from shallowflow.models import initialize
 from shallowflow.models.networks import LogScaledNetwork, Network, ReLUNetwork
 

@@ -19,8 +19,14 @@ from shallowflow.dynamics.clock.trajectory import Trajectory, agreed
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.geometry.blocks import Blocks, blocks
 from shallowflow.landscape.geometry.floors import pattern_level
-from shallowflow.landscape.plateau.causes import Passage, next_passage
-from shallowflow.landscape.plateau.levels import exit_of, level_of, plateau_level, rates_of
+from shallowflow.landscape.plateau.levels import (
+    Passage,
+    exit_of,
+    level_of,
+    next_passage,
+    plateau_level,
+    rates_of,
+)
 from shallowflow.landscape.plateau.stationary import regression_lines, stationarity, trap
 from shallowflow.models import initialize
 from shallowflow.models.loss import SquareLoss

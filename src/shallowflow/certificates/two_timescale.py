@@ -26,14 +26,16 @@ from shallowflow.landscape.two_timescale.population import (
     step_loss,
     well_separated,
 )
-from shallowflow.landscape.two_timescale.proof_steps import ProofStep, limit_slope, proof_steps
 from shallowflow.landscape.two_timescale.step_classes import (
     Goodness,
+    ProofStep,
     StepClass,
     checked_delta,
     fewest_per_piece,
     goodness,
     jump_distances,
+    limit_slope,
+    proof_steps,
     step_class,
 )
 from shallowflow.models.networks import Network, StepNetwork

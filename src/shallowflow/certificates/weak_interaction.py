@@ -24,11 +24,12 @@ from shallowflow.data.dataset import Dataset, orthogonalised
 from shallowflow.dynamics.clock.trajectory import Trajectory, agreed
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.geometry.activity import activity, check_relu, check_relu_problem
-from shallowflow.landscape.weak_interaction.first_activation import correctly_activated, lemma_5_widths
 from shallowflow.landscape.weak_interaction.interactions import (
     Interaction,
+    correctly_activated,
     dimension_needed,
     interaction,
+    lemma_5_widths,
     local_pl,
     ratio_of,
 )

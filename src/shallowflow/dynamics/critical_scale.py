@@ -26,7 +26,7 @@ from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.dynamics.flow import gradient_flow, population_flow
 from shallowflow.dynamics.two_timescale import two_timescale_limit
 from shallowflow.errors import InvalidInputError
-from shallowflow.landscape.early_alignment.spurious import least_squares
+from shallowflow.landscape.early_alignment.ends import least_squares
 from shallowflow.landscape.two_timescale.population import Target
 from shallowflow.landscape.two_timescale.step_classes import jump_distances
 from shallowflow.landscape.two_timescale.timescales import timescales

@@ -14,17 +14,15 @@ from sklearn.utils.validation import _check_sample_weight
 
 from shallowflow.arrays import Bools, Floats, count, one_of, real, shown, unit_interval
 from shallowflow.errors import InvalidInputError
-from shallowflow.estimators.base import MISSING, without_holes
+from shallowflow.estimators.base import MISSING, Points, Rows, distinct_rows, without_holes
 from shallowflow.estimators.constraints import DIRECTIONS, FLAT, SHAPES, Constraints, checked, scaled
 from shallowflow.estimators.cuts import MOST_JUMPS, jumping
-from shallowflow.estimators.exact import certified
 from shallowflow.estimators.noise import FEW, ROBUST, choose, outliers
-from shallowflow.estimators.path import BEYOND, Path, PathRow, Progress, constrained, default_largest
-from shallowflow.estimators.points import Points, Rows, distinct_rows
 from shallowflow.estimators.search import (
     SEARCHES,
     Step,
     best_on,
+    certified,
     divided,
     limit_overshoot,
     polished,
@@ -35,8 +33,14 @@ from shallowflow.estimators.search import (
     watched,
 )
 from shallowflow.estimators.selection import (
+    BEYOND,
+    Path,
+    PathRow,
+    Progress,
     Selected,
     Setting,
+    constrained,
+    default_largest,
     merged_enough,
     path_rows,
     refitted,

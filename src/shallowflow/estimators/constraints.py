@@ -23,7 +23,7 @@ from scipy.optimize import nnls
 
 from shallowflow.arrays import Floats, Ints
 from shallowflow.errors import InvalidInputError
-from shallowflow.estimators.points import Points
+from shallowflow.estimators.base import Points
 from shallowflow.estimators.search import LARGEST_VALUE
 
 DIRECTIONS = {None: 0, "increasing": 1, "decreasing": -1}
@@ -117,7 +117,7 @@ class ConstrainedFit:
     """The best values at given knots, and the search for the knots."""
 
     def __init__(self, points: Points, constraints: Constraints, least: int = 1) -> None:
-        from shallowflow.kernels.fitting.chain_blocks import Data
+        from shallowflow.kernels.fitting.chain import Data
 
         self.points, self.own, self._least = points, constraints, least
         self._data = Data(points.x, points.y, points.w, 1)

@@ -1,7 +1,7 @@
 """Cuts of sorted data into pieces, constant or straight: their best places, and which of them pay.
 
 **Straight pieces that jump.** Between two cuts f is the line of least squares: the sides of a jump do not see
-each other, so the best cuts come from dynamic programming (`kernels.fitting.partition`). A jump has a place,
+each other, so the best cuts come from dynamic programming (`kernels.fitting.exact`). A jump has a place,
 a height and a turn, three parameters: 3 log n in the criterion of `criterion`.
 """
 
@@ -15,11 +15,10 @@ from typing import Protocol
 import numpy as np
 
 from shallowflow.arrays import Floats, Ints
+from shallowflow.estimators.base import Points, values
 from shallowflow.estimators.noise import ROUNDING, WHITE, Choice, Fitted, correlation, criterion
-from shallowflow.estimators.path import Obeying
-from shallowflow.estimators.points import Points, values
-from shallowflow.estimators.selection import Selected
-from shallowflow.kernels.fitting.partition import divisions
+from shallowflow.estimators.selection import Obeying, Selected
+from shallowflow.kernels.fitting.exact import divisions
 
 ROUNDS = 50
 """Of moving every cut to its best place."""

@@ -35,8 +35,8 @@ from scipy.signal import lfilter
 from scipy.stats import t as student
 
 from shallowflow.arrays import Floats
+from shallowflow.estimators.base import Points, values
 from shallowflow.estimators.noise import LEAST_NOISE, RHOS, restricted, whitened
-from shallowflow.estimators.points import Points, values
 
 DRAWS = 299
 SPREAD, NEAR, REACH = 30, 41, 5.0

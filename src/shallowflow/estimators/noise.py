@@ -31,7 +31,7 @@ import numpy as np
 from scipy.stats import chi2, norm
 
 from shallowflow.arrays import Bools, Floats
-from shallowflow.estimators.points import Points, Rows, values
+from shallowflow.estimators.base import Points, Rows, values
 
 LARGEST_RHO = 0.97
 FEWEST = 10

@@ -25,10 +25,9 @@ from sklearn.utils.validation import _check_sample_weight
 
 from shallowflow.arrays import Floats, Ints, count, non_negative, one_of, positive
 from shallowflow.data.targets import PiecewiseConstant
-from shallowflow.estimators.base import OneFeatureRegressor
+from shallowflow.estimators.base import OneFeatureRegressor, Points, merged_points
 from shallowflow.estimators.cuts import criterion_of, exact_cuts, pruned, refined, sums_of
-from shallowflow.estimators.points import Points, merged_points
-from shallowflow.kernels.fitting.partition import divisions
+from shallowflow.kernels.fitting.exact import divisions
 from shallowflow.landscape.two_timescale.population import (
     best_outer,
     feature_gram,

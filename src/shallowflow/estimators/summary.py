@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from shallowflow.arrays import Bools, Floats, one_of, probability
 from shallowflow.errors import InvalidInputError
-from shallowflow.estimators.base import Pieces, UnivariateRegressor
+from shallowflow.estimators.base import Pieces, Points, Rows, UnivariateRegressor
 from shallowflow.estimators.cuts import other_pieces
 from shallowflow.estimators.intervals import (
     Interval,
@@ -25,7 +25,6 @@ from shallowflow.estimators.intervals import (
     slope_intervals,
 )
 from shallowflow.estimators.noise import LEAST_NOISE, WHITE, Correlation, correlation, explained_by
-from shallowflow.estimators.points import Points, Rows
 from shallowflow.estimators.selection import Selected
 from shallowflow.lazy import function
 
@@ -224,12 +223,12 @@ class SummarisedRegressor(UnivariateRegressor):
         Returns the axis.
         """
         check_is_fitted(self)
-        return function("shallowflow.reporting.figures.readings:plot_fit")(self, ax, path, level)
+        return function("shallowflow.reporting.figures.runs:plot_fit")(self, ax, path, level)
 
     def plot_path(self, ax: Any = None, *, path: str | Path | None = None) -> Any:
         """Draw the criterion, and the loss, over the numbers of knots that were tried; return the axis."""
         check_is_fitted(self)
-        return function("shallowflow.reporting.figures.readings:plot_path")(self, ax, path)
+        return function("shallowflow.reporting.figures.runs:plot_path")(self, ax, path)
 
     def _model(self) -> Model:
         check_is_fitted(self)

@@ -24,7 +24,7 @@ from shallowflow.arrays import (
 )
 from shallowflow.data.dataset import Dataset
 from shallowflow.errors import InvalidInputError
-from shallowflow.landscape.early_alignment.spurious import least_squares
+from shallowflow.landscape.early_alignment.ends import least_squares
 from shallowflow.models import Network, ReLUNetwork
 
 STYLES = ("line", "dashed", "points", "steps", "crosses", "boxes")

@@ -5,38 +5,39 @@ from typing import TYPE_CHECKING
 from shallowflow.lazy import attach
 
 if TYPE_CHECKING:
-    from shallowflow.landscape.early_alignment.aligned_neurons import MergedNeurons as MergedNeurons
-    from shallowflow.landscape.early_alignment.aligned_neurons import NeuronAlignment as NeuronAlignment
-    from shallowflow.landscape.early_alignment.aligned_neurons import alignment_time as alignment_time
-    from shallowflow.landscape.early_alignment.aligned_neurons import merged_neurons as merged_neurons
-    from shallowflow.landscape.early_alignment.aligned_neurons import neuron_alignment as neuron_alignment
-    from shallowflow.landscape.early_alignment.balances import Balance as Balance
-    from shallowflow.landscape.early_alignment.balances import Nature as Nature
-    from shallowflow.landscape.early_alignment.balances import balance as balance
-    from shallowflow.landscape.early_alignment.balances import nature as nature
+    from shallowflow.landscape.early_alignment.ends import Balance as Balance
+    from shallowflow.landscape.early_alignment.ends import LargestPull as LargestPull
+    from shallowflow.landscape.early_alignment.ends import LeastSquares as LeastSquares
+    from shallowflow.landscape.early_alignment.ends import Nature as Nature
+    from shallowflow.landscape.early_alignment.ends import PhaseState as PhaseState
+    from shallowflow.landscape.early_alignment.ends import SpuriousConditions as SpuriousConditions
+    from shallowflow.landscape.early_alignment.ends import balance as balance
+    from shallowflow.landscape.early_alignment.ends import largest_pull as largest_pull
+    from shallowflow.landscape.early_alignment.ends import least_squares as least_squares
+    from shallowflow.landscape.early_alignment.ends import local_rate as local_rate
+    from shallowflow.landscape.early_alignment.ends import nature as nature
+    from shallowflow.landscape.early_alignment.ends import phase_state as phase_state
+    from shallowflow.landscape.early_alignment.ends import spurious_conditions as spurious_conditions
     from shallowflow.landscape.early_alignment.extremal import ExtremalVector as ExtremalVector
     from shallowflow.landscape.early_alignment.extremal import ExtremalVectors as ExtremalVectors
+    from shallowflow.landscape.early_alignment.extremal import MergedNeurons as MergedNeurons
+    from shallowflow.landscape.early_alignment.extremal import NeuronAlignment as NeuronAlignment
+    from shallowflow.landscape.early_alignment.extremal import alignment_time as alignment_time
     from shallowflow.landscape.early_alignment.extremal import extremal_vectors as extremal_vectors
+    from shallowflow.landscape.early_alignment.extremal import merged_neurons as merged_neurons
+    from shallowflow.landscape.early_alignment.extremal import neuron_alignment as neuron_alignment
     from shallowflow.landscape.early_alignment.frozen import Destinations as Destinations
     from shallowflow.landscape.early_alignment.frozen import Exit as Exit
     from shallowflow.landscape.early_alignment.frozen import destinations as destinations
     from shallowflow.landscape.early_alignment.frozen import exit_time as exit_time
-    from shallowflow.landscape.early_alignment.next_exit import next_exit as next_exit
-    from shallowflow.landscape.early_alignment.phase_state import LargestPull as LargestPull
-    from shallowflow.landscape.early_alignment.phase_state import PhaseState as PhaseState
-    from shallowflow.landscape.early_alignment.phase_state import largest_pull as largest_pull
-    from shallowflow.landscape.early_alignment.phase_state import local_rate as local_rate
-    from shallowflow.landscape.early_alignment.phase_state import phase_state as phase_state
+    from shallowflow.landscape.early_alignment.frozen import next_exit as next_exit
     from shallowflow.landscape.early_alignment.pulls import AlignmentThreshold as AlignmentThreshold
     from shallowflow.landscape.early_alignment.pulls import Pull as Pull
     from shallowflow.landscape.early_alignment.pulls import alignment_threshold as alignment_threshold
     from shallowflow.landscape.early_alignment.pulls import minimal_subgradient as minimal_subgradient
     from shallowflow.landscape.early_alignment.pulls import pull as pull
-    from shallowflow.landscape.early_alignment.spurious import LeastSquares as LeastSquares
-    from shallowflow.landscape.early_alignment.spurious import SpuriousConditions as SpuriousConditions
-    from shallowflow.landscape.early_alignment.spurious import least_squares as least_squares
-    from shallowflow.landscape.early_alignment.spurious import spurious_conditions as spurious_conditions
     from shallowflow.landscape.geometry.activity import activity as activity
+    from shallowflow.landscape.geometry.activity import minimal_gates as minimal_gates
     from shallowflow.landscape.geometry.blocks import Blocks as Blocks
     from shallowflow.landscape.geometry.blocks import blocks as blocks
     from shallowflow.landscape.geometry.census import Census as Census
@@ -58,21 +59,20 @@ if TYPE_CHECKING:
     from shallowflow.landscape.geometry.orthonormal import mask_of as mask_of
     from shallowflow.landscape.geometry.orthonormal import mask_report as mask_report
     from shallowflow.landscape.geometry.orthonormal import orthonormality as orthonormality
-    from shallowflow.landscape.geometry.subgradient import minimal_gates as minimal_gates
     from shallowflow.landscape.incremental import HALVING_RATIO as HALVING_RATIO
     from shallowflow.landscape.incremental import min_norm_interpolator as min_norm_interpolator
     from shallowflow.landscape.incremental import min_squared_norm as min_squared_norm
     from shallowflow.landscape.incremental import norm_constant as norm_constant
     from shallowflow.landscape.incremental import squared_norm as squared_norm
-    from shallowflow.landscape.plateau.causes import LossParts as LossParts
-    from shallowflow.landscape.plateau.causes import Passage as Passage
-    from shallowflow.landscape.plateau.causes import frozen_losses as frozen_losses
-    from shallowflow.landscape.plateau.causes import loss_parts as loss_parts
-    from shallowflow.landscape.plateau.causes import next_passage as next_passage
     from shallowflow.landscape.plateau.levels import ExitCondition as ExitCondition
+    from shallowflow.landscape.plateau.levels import LossParts as LossParts
+    from shallowflow.landscape.plateau.levels import Passage as Passage
     from shallowflow.landscape.plateau.levels import RateBounds as RateBounds
     from shallowflow.landscape.plateau.levels import Stability as Stability
     from shallowflow.landscape.plateau.levels import exit_condition as exit_condition
+    from shallowflow.landscape.plateau.levels import frozen_losses as frozen_losses
+    from shallowflow.landscape.plateau.levels import loss_parts as loss_parts
+    from shallowflow.landscape.plateau.levels import next_passage as next_passage
     from shallowflow.landscape.plateau.levels import plateau_level as plateau_level
     from shallowflow.landscape.plateau.levels import projected_residual as projected_residual
     from shallowflow.landscape.plateau.levels import rate_bounds as rate_bounds
@@ -103,53 +103,51 @@ if TYPE_CHECKING:
     from shallowflow.landscape.two_timescale.step_classes import step_class as step_class
     from shallowflow.landscape.two_timescale.timescales import Timescales as Timescales
     from shallowflow.landscape.two_timescale.timescales import timescales as timescales
-    from shallowflow.landscape.weak_interaction.first_activation import (
-        activation_probability as activation_probability,
-    )
-    from shallowflow.landscape.weak_interaction.first_activation import (
-        correctly_activated as correctly_activated,
-    )
-    from shallowflow.landscape.weak_interaction.first_activation import extinction_time as extinction_time
-    from shallowflow.landscape.weak_interaction.first_activation import (
-        fair_activation_probability as fair_activation_probability,
-    )
-    from shallowflow.landscape.weak_interaction.first_activation import lemma_5_widths as lemma_5_widths
-    from shallowflow.landscape.weak_interaction.first_activation import (
-        sampled_probability as sampled_probability,
-    )
-    from shallowflow.landscape.weak_interaction.first_activation import sufficient_width as sufficient_width
     from shallowflow.landscape.weak_interaction.interactions import Interaction as Interaction
     from shallowflow.landscape.weak_interaction.interactions import PLBounds as PLBounds
+    from shallowflow.landscape.weak_interaction.interactions import (
+        activation_probability as activation_probability,
+    )
     from shallowflow.landscape.weak_interaction.interactions import average_pl as average_pl
+    from shallowflow.landscape.weak_interaction.interactions import (
+        correctly_activated as correctly_activated,
+    )
     from shallowflow.landscape.weak_interaction.interactions import energies as energies
+    from shallowflow.landscape.weak_interaction.interactions import extinction_time as extinction_time
+    from shallowflow.landscape.weak_interaction.interactions import (
+        fair_activation_probability as fair_activation_probability,
+    )
     from shallowflow.landscape.weak_interaction.interactions import gaussian_dimension as gaussian_dimension
     from shallowflow.landscape.weak_interaction.interactions import interaction as interaction
+    from shallowflow.landscape.weak_interaction.interactions import lemma_5_widths as lemma_5_widths
     from shallowflow.landscape.weak_interaction.interactions import local_pl as local_pl
     from shallowflow.landscape.weak_interaction.interactions import pl_bounds as pl_bounds
+    from shallowflow.landscape.weak_interaction.interactions import (
+        sampled_probability as sampled_probability,
+    )
+    from shallowflow.landscape.weak_interaction.interactions import sufficient_width as sufficient_width
 
 _PLACES = {
-    "early_alignment.aligned_neurons": (
-        "MergedNeurons NeuronAlignment alignment_time merged_neurons neuron_alignment"
+    "early_alignment.ends": (
+        "Balance LargestPull LeastSquares Nature PhaseState SpuriousConditions balance largest_pull "
+        "least_squares local_rate nature phase_state spurious_conditions"
     ),
-    "early_alignment.balances": "Balance Nature balance nature",
-    "early_alignment.extremal": "ExtremalVector ExtremalVectors extremal_vectors",
-    "early_alignment.phase_state": "LargestPull PhaseState largest_pull local_rate phase_state",
-    "early_alignment.frozen": "Destinations Exit destinations exit_time",
-    "early_alignment.next_exit": "next_exit",
+    "early_alignment.extremal": (
+        "ExtremalVector ExtremalVectors MergedNeurons NeuronAlignment alignment_time extremal_vectors "
+        "merged_neurons neuron_alignment"
+    ),
+    "early_alignment.frozen": "Destinations Exit destinations exit_time next_exit",
     "early_alignment.pulls": "AlignmentThreshold Pull alignment_threshold minimal_subgradient pull",
-    "early_alignment.spurious": "LeastSquares SpuriousConditions least_squares spurious_conditions",
-    "geometry.activity": "activity",
+    "geometry.activity": "activity minimal_gates",
     "geometry.blocks": "Blocks blocks",
     "geometry.census": "Census census merge_duplicates",
     "geometry.cones": "Cone Cones cell_bound cones face_bound",
     "geometry.floors": "Anatomy Floor Floors floors pattern_level",
     "geometry.orthonormal": "MaskReport mask_failure_bound mask_matrix mask_of mask_report orthonormality",
-    "geometry.subgradient": "minimal_gates",
     "incremental": "HALVING_RATIO min_norm_interpolator min_squared_norm norm_constant squared_norm",
-    "plateau.causes": "LossParts Passage frozen_losses loss_parts next_passage",
     "plateau.levels": (
-        "ExitCondition RateBounds Stability exit_condition plateau_level projected_residual rate_bounds "
-        "rate_matrix stability"
+        "ExitCondition LossParts Passage RateBounds Stability exit_condition frozen_losses loss_parts "
+        "next_passage plateau_level projected_residual rate_bounds rate_matrix stability"
     ),
     "plateau.stationary": (
         "RegressionLines Stationarity Trap fully_trained macroscopic_data regression_lines stationarity "
@@ -163,12 +161,10 @@ _PLACES = {
         "Goodness StepClass covered_error fate_of_last_piece goodness jump_distances step_class"
     ),
     "two_timescale.timescales": "Timescales timescales",
-    "weak_interaction.first_activation": (
-        "activation_probability correctly_activated extinction_time fair_activation_probability "
-        "lemma_5_widths sampled_probability sufficient_width"
-    ),
     "weak_interaction.interactions": (
-        "Interaction PLBounds average_pl energies gaussian_dimension interaction local_pl pl_bounds"
+        "Interaction PLBounds activation_probability average_pl correctly_activated energies "
+        "extinction_time fair_activation_probability gaussian_dimension interaction lemma_5_widths local_pl "
+        "pl_bounds sampled_probability sufficient_width"
     ),
 }
 """The public names of each module."""

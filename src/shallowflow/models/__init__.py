@@ -4,6 +4,7 @@ from shallowflow.models import initialize
 from shallowflow.models.loss import LogisticLoss, Loss, NormLoss, SquareLoss
 from shallowflow.models.networks import (
     AdditiveStepNetwork,
+    CubicStep,
     KnotNetwork,
     LogScaledNetwork,
     Network,
@@ -11,7 +12,6 @@ from shallowflow.models.networks import (
     StepNetwork,
 )
 from shallowflow.models.relu import LeakyReLU
-from shallowflow.models.steps import CubicStep
 
 __all__ = [
     "AdditiveStepNetwork",

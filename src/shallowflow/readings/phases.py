@@ -41,10 +41,8 @@ from shallowflow.dynamics.clock.paths import Snapshots
 from shallowflow.dynamics.clock.trajectory import Trajectory, agreed, checked_trajectory
 from shallowflow.dynamics.saddle_to_saddle import SaddleToSaddle
 from shallowflow.errors import InvalidInputError
-from shallowflow.landscape.early_alignment.balances import init_scale
-from shallowflow.landscape.early_alignment.phase_state import largest_pull
+from shallowflow.landscape.early_alignment.ends import init_scale, largest_pull, least_squares
 from shallowflow.landscape.early_alignment.pulls import check_exponents
-from shallowflow.landscape.early_alignment.spurious import least_squares
 from shallowflow.landscape.geometry.activity import activity, check_relu
 from shallowflow.landscape.two_timescale.population import check_steps
 from shallowflow.models.networks import ReLUNetwork, StepNetwork

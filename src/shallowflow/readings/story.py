@@ -101,11 +101,11 @@ class Story(FrozenArrays):
     def figure(self) -> Any:
         """Return an `experiments.Figure`: the loss with chapters as bands and floors beneath, and the neurons
         awake."""
-        return function("shallowflow.reporting.figures.readings:story_figure")(self)
+        return function("shallowflow.reporting.figures.runs:story_figure")(self)
 
     def plot(self, path: str | PathLike[str] | None = None) -> Any:
         """Return the figure drawn by matplotlib, or write it to a .png or .svg file."""
-        return function("shallowflow.reporting.figures.readings:plot_reading")(self, path)
+        return function("shallowflow.reporting.figures.runs:plot_reading")(self, path)
 
     def to_json(self) -> str:
         """Return chapters, counts and floors over time as JSON, with a schema; None: no floor."""

@@ -19,8 +19,7 @@ from shallowflow.certificates import Verdict
 from shallowflow.data.dataset import Dataset
 from shallowflow.experiments.claim import Claim, apart
 from shallowflow.experiments.experiment import Reproduction
-from shallowflow.reporting.summary import by_paper, counts
-from shallowflow.reporting.typeset import seconds_text
+from shallowflow.reporting.summary import by_paper, counts, seconds_text
 from shallowflow.studies import Tally
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ import numpy as np
 from shallowflow.arrays import Floats, Ints
 from shallowflow.kernels.fitting import anls
 from shallowflow.kernels.fitting.anls import PAUSED, Run, run_windowed
-from shallowflow.kernels.fitting.chain import fit, new_chain
-from shallowflow.kernels.fitting.chain_blocks import Data
+from shallowflow.kernels.fitting.chain import Data, fit, new_chain
 from tests.kernels.entry import entry
 
 Solve = Callable[[Floats, Floats], float]

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from shallowflow.kernels.fitting import anls
-from shallowflow.kernels.fitting.chain import fit, new_chain
-from shallowflow.kernels.fitting.chain_blocks import Data
+from shallowflow.kernels.fitting.chain import Data, fit, new_chain
 from tests.kernels.entry import entry
 from tests.kernels.fitting.anls_reference import MARGIN, candidates, rule_moves
 from tests.kernels.fitting.exact_least_squares import KINDS, exact_loss, random_problem

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from shallowflow.arrays import Floats
 from shallowflow.kernels.fitting import chain
-from shallowflow.kernels.fitting.chain import fit
-from shallowflow.kernels.fitting.chain_blocks import Block
+from shallowflow.kernels.fitting.chain import Block, fit
 from tests.kernels.entry import entry
 from tests.kernels.fitting.exact_least_squares import KINDS, exact_loss, random_problem
 

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from shallowflow.arrays import Floats
-from shallowflow.kernels.fitting import chain_blocks
-from shallowflow.kernels.fitting.chain_blocks import Data
+from shallowflow.kernels.fitting import chain
+from shallowflow.kernels.fitting.chain import Data
 from tests.kernels.entry import entry
 from tests.kernels.fitting.exact_least_squares import fractions
 
-block_of, zero_block = entry(chain_blocks.block_of), entry(chain_blocks.zero_block)
-block_with, block_without = entry(chain_blocks.block_with), entry(chain_blocks.block_without)
+block_of, zero_block = entry(chain.block_of), entry(chain.zero_block)
+block_with, block_without = entry(chain.block_with), entry(chain.block_without)
 
 
 def exact_block(x: Floats, y: Floats, w: Floats) -> list[float]:
@@ -81,7 +81,7 @@ def test_removing_a_point_that_holds_the_block_does_not_cancel() -> None:
 def test_all_blocks_follow_the_knots() -> None:
     data = random_data(12, 0.0, 4)
     starts = np.array([2, 2, 7])
-    fill_blocks, blocks = entry(chain_blocks.fill_blocks), np.empty((4, 6))
+    fill_blocks, blocks = entry(chain.fill_blocks), np.empty((4, 6))
     fill_blocks(data, starts, blocks)
     expected = [block_of(data, a, b) for a, b in [(0, 2), (2, 2), (2, 7), (7, 12)]]
     np.testing.assert_array_equal(blocks, np.array(expected))

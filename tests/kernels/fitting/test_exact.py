@@ -9,10 +9,9 @@ import pytest
 from scipy.optimize import minimize, nnls
 
 from shallowflow.arrays import Floats
-from shallowflow.estimators.exact import certified
-from shallowflow.estimators.points import merged_points
-from shallowflow.kernels.fitting.exact import prove
-from shallowflow.kernels.fitting.partition import divisions
+from shallowflow.estimators.base import merged_points
+from shallowflow.estimators.search import certified
+from shallowflow.kernels.fitting.exact import divisions, prove
 
 
 def squares(x: Floats, y: Floats, w: Floats, knots: Floats) -> float:

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shallowflow.kernels.fitting import chain_blocks, sweep
-from shallowflow.kernels.fitting.chain_blocks import Block, Data
+from shallowflow.kernels.fitting import chain, sweep
+from shallowflow.kernels.fitting.chain import Block, Data
 from shallowflow.kernels.fitting.sweep import new_suffixes
 from tests.kernels.entry import entry
 from tests.kernels.knots.knot_problems import projected_loss, random_curve
 
-block_of, empty_block = entry(chain_blocks.block_of), entry(chain_blocks.empty_block)
+block_of, empty_block = entry(chain.block_of), entry(chain.empty_block)
 best_place, grown, message_point = entry(sweep.best_place), entry(sweep.grown), entry(sweep.message_point)
 
 

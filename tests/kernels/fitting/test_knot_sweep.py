@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
 from shallowflow.arrays import Floats
-from shallowflow.kernels.fitting.chain import fit
-from shallowflow.kernels.fitting.chain_blocks import Data
+from shallowflow.kernels.fitting.chain import Data, fit
 from shallowflow.kernels.fitting.sweep import settle, sweep
 from tests.kernels.knots.knot_problems import DEGENERATE, Problem, any_curve, projected_loss, random_curve
 

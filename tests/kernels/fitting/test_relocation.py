@@ -5,9 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shallowflow.kernels.fitting.chain import fit
-from shallowflow.kernels.fitting.chain_blocks import Data
-from shallowflow.kernels.fitting.relocation import (
+from shallowflow.kernels.fitting.chain import Data, fit
+from shallowflow.kernels.fitting.sweep import (
     distant_pairs,
     prices,
     swap_many,

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from shallowflow.kernels.knots import descent as knot_descent
-from shallowflow.kernels.knots.block_descent import prefix_sums
-from shallowflow.kernels.knots.descent import Descended, advance, prepare
+from shallowflow.kernels.knots.descent import Descended, advance, prefix_sums, prepare
 from tests.rounding import assert_rounded
 
 FloatArray = NDArray[np.float64]

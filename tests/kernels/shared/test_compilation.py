@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import pty
 import subprocess
@@ -65,7 +66,21 @@ def test_once_and_only_for_our_kernels(
     with caplog.at_level("INFO", logger="shallowflow"):
         for _ in range(4):
             listener.on_start(SimpleNamespace(data={"dispatcher": function}))
+        for _ in range(4):
+            listener.on_end(SimpleNamespace(data={"dispatcher": function}))
     assert [record.message for record in caplog.records] == [MESSAGE] * said
+
+
+@pytest.mark.parametrize("module", ["shallowflow.kernels.fitting.chain", "numba.np.linalg"])
+def test_garbage_is_collected_as_before_when_all_is_compiled(module: str) -> None:
+    event = SimpleNamespace(data={"dispatcher": SimpleNamespace(py_func=SimpleNamespace(__module__=module))})
+    before, listener = gc.get_threshold(), CompilationListener()
+    listener.on_start(event)
+    listener.on_start(event)
+    listener.on_end(event)
+    assert (gc.get_threshold() != before) == module.startswith("shallowflow")
+    listener.on_end(event)
+    assert gc.get_threshold() == before
 
 
 @pytest.mark.parametrize("announced", [False, True])
@@ -83,4 +98,6 @@ def test_the_command_line_has_it_in_a_file_too(
     listener = CompilationListener()
     for _ in range(2):
         listener.on_start(SimpleNamespace(data={"dispatcher": function}))
+    for _ in range(2):
+        listener.on_end(SimpleNamespace(data={"dispatcher": function}))
     assert capsys.readouterr().err == (MESSAGE + "\n" if announced else "")

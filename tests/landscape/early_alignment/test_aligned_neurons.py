@@ -10,13 +10,13 @@ from shallowflow import landscape
 from shallowflow.data.generators import GENERATORS, stewart, three_points
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape import extremal_vectors, merged_neurons, minimal_subgradient, neuron_alignment
-from shallowflow.landscape.early_alignment.aligned_neurons import (
+from shallowflow.landscape.early_alignment.extremal import (
+    KINDS,
     NOT_EXTREMAL,
     STILL,
     largest_misalignments,
     mean_turn,
 )
-from shallowflow.landscape.early_alignment.extremal import KINDS
 from tests.rounding import EPSILON
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import shallowflow as sf
 from shallowflow.data.dataset import Dataset
-from shallowflow.landscape.early_alignment.phase_state import local_rate, phase_state
+from shallowflow.landscape.early_alignment.ends import local_rate, phase_state
 from shallowflow.models import ReLUNetwork
 
 DATA = Dataset([[-0.95, 1.0], [0.0, 1.0], [0.95, 1.0]], [1.0, 0.05, 1.0])

@@ -15,7 +15,7 @@ from shallowflow.arrays import Floats
 from shallowflow.data import Dataset
 from shallowflow.data.generators import three_points
 from shallowflow.landscape import cones, spurious_conditions
-from shallowflow.landscape.early_alignment.spurious import least_squares, smallest_eta
+from shallowflow.landscape.early_alignment.ends import least_squares, smallest_eta
 from tests.rounding import EPSILON
 
 

@@ -15,7 +15,7 @@ from shallowflow.arrays import Floats
 from shallowflow.data import Dataset
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape import cell_bound, extremal_vectors, face_bound, neuron_alignment
-from shallowflow.landscape.early_alignment.balances import balance
+from shallowflow.landscape.early_alignment.ends import balance
 from shallowflow.landscape.early_alignment.extremal import extremal_vectors_of
 from shallowflow.landscape.early_alignment.pulls import alignment_constants, pull
 from shallowflow.landscape.geometry.cones import (

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import lsq_linear, minimize
 
-from shallowflow.landscape.geometry.subgradient import minimal_gates
+from shallowflow.landscape.geometry.activity import minimal_gates
 
 
 @settings(deadline=None, derandomize=True, max_examples=40)

@@ -8,7 +8,7 @@ import pytest
 import shallowflow as sf
 from shallowflow.arrays import Floats
 from shallowflow.data.dataset import Dataset
-from shallowflow.landscape.plateau.causes import frozen_losses, loss_parts
+from shallowflow.landscape.plateau.levels import frozen_losses, loss_parts
 from shallowflow.models import KnotNetwork, ReLUNetwork, SquareLoss
 from tests.rounding import assert_rounded
 

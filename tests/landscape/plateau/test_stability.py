@@ -10,8 +10,7 @@ from shallowflow import landscape
 from shallowflow.arrays import Floats
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.descent import descend_to_rest
-from shallowflow.landscape.plateau.causes import next_passage
-from shallowflow.landscape.plateau.levels import stability
+from shallowflow.landscape.plateau.levels import next_passage, stability
 from shallowflow.landscape.plateau.stationary import macroscopic_data
 from shallowflow.models import KnotNetwork, ReLUNetwork, SquareLoss, initialize
 

@@ -7,7 +7,7 @@ import pytest
 
 import shallowflow as sf
 from shallowflow.landscape import best_outer, population_gradient, separation, step_class, well_separated
-from shallowflow.landscape.two_timescale.proof_steps import (
+from shallowflow.landscape.two_timescale.step_classes import (
     ProofStep,
     best_outer_slope,
     fast_time,

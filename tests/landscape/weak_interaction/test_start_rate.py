@@ -6,7 +6,7 @@ import pytest
 import shallowflow as sf
 from shallowflow.data.generators import orthogonal, sphere
 from shallowflow.landscape import interaction, local_pl
-from shallowflow.landscape.weak_interaction.first_activation import largest_bias, start_curvature
+from shallowflow.landscape.weak_interaction.interactions import largest_bias, start_curvature
 
 
 @pytest.mark.parametrize(

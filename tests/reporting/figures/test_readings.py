@@ -9,7 +9,7 @@ from PIL import Image
 
 import shallowflow as sf
 from shallowflow.readings.story import PAPERS
-from shallowflow.reporting.figures.readings import BANDS, diagnosis_figure, story_figure
+from shallowflow.reporting.figures.runs import BANDS, diagnosis_figure, story_figure
 
 DATA = sf.data.GENERATORS["three_points"]()
 RUN = sf.gradient_descent(sf.initialize.balanced(20, 2, init_scale=1e-2, seed=0), DATA, step=0.05, steps=2000)

@@ -12,8 +12,8 @@ from matplotlib.legend import Legend
 from shallowflow.arrays import Floats
 from shallowflow.errors import InvalidInputError
 from shallowflow.experiments.figure import SCALES, Panel, Series
+from shallowflow.reporting.figures.panels import COLOURS, CYCLE
 from shallowflow.reporting.figures.renderer import draw, render, render_all
-from shallowflow.reporting.figures.style import COLOURS, CYCLE
 from tests.reporting.samples import HOSTILE, figure, panel
 
 PNG = b"\x89PNG\r\n\x1a\n"

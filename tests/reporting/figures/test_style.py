@@ -9,8 +9,8 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from shallowflow.experiments.figure import TONES, Panel, Series
+from shallowflow.reporting.figures.panels import COLOURS, CYCLE, PAPER, STYLE
 from shallowflow.reporting.figures.renderer import draw
-from shallowflow.reporting.figures.style import COLOURS, CYCLE, PAPER, STYLE
 from tests.reporting.samples import figure
 
 BLINDNESS = {

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache
+from math import isfinite
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Protocol, get_args, get_type_hints
 
 import numpy as np
@@ -177,6 +178,10 @@ class Event:
     point: int = -1
 
     def __post_init__(self) -> None:
+        plain = type(self.time) is float and type(self.neuron) is int and type(self.point) is int
+        # Runs have many thousands of them.
+        if plain and self.kind in EVENT_KINDS and min(self.neuron, self.point) >= -1 and isfinite(self.time):
+            return
         one_of(self.kind, "kind", EVENT_KINDS)
         object.__setattr__(self, "time", real(self.time, "time"))
         object.__setattr__(self, "neuron", count(self.neuron, "neuron", at_least=-1))

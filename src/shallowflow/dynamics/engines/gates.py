@@ -26,7 +26,7 @@ from shallowflow.arrays import Bools, Floats, Ints
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.engines.wall_flow import WallEvents, WallLog
 from shallowflow.kernels.walls.arrangement import Problem, Samples, arrange
-from shallowflow.landscape.geometry.subgradient import Meeting
+from shallowflow.landscape.geometry.activity import Meeting
 from shallowflow.models.loss import Loss
 from shallowflow.models.networks import KnotNetwork, ReLUNetwork
 

@@ -246,14 +246,12 @@ class WallEvents:
 
     def rests(self, log: WallLog) -> dict[str, Any]:
         """Return the log of the pairs that come to rest on each other, and part."""
-        times, neurons, points = list[float](), list[int](), list[int]()
-        for i in np.flatnonzero((log.after == 0) | (log.before == 0)).tolist():
-            for k in self._kept[self._on_wall[log.walls[i]]].tolist():
-                times.append(float(log.times[i]))
-                neurons.append(int(log.neurons[i]))
-                points.append(k if log.after[i] == 0 else -1 - k)
+        found = np.flatnonzero((log.after == 0) | (log.before == 0))
+        on_wall = [self._kept[self._on_wall[wall]] for wall in log.walls[found].tolist()]
+        found = np.repeat(found, [len(points) for points in on_wall])
+        points = np.concatenate([np.zeros(0, np.int64), *on_wall])
         return {
-            "rest_times": np.array(times),
-            "rest_neurons": np.array(neurons, np.int64),
-            "rest_points": np.array(points, np.int64),
+            "rest_times": np.asarray(log.times[found], np.float64),
+            "rest_neurons": np.asarray(log.neurons[found], np.int64),
+            "rest_points": np.where(log.after[found] == 0, points, -1 - points),
         }

@@ -24,7 +24,7 @@ from shallowflow.experiments.experiment import Experiment, Findings, Progress, V
 from shallowflow.experiments.figure import Figure, Panel, Series
 from shallowflow.landscape import MergedNeurons, alignment_threshold, merged_neurons
 from shallowflow.models import ReLUNetwork, initialize
-from shallowflow.readings.many_runs import log_slope
+from shallowflow.readings.curves import log_slope
 
 TEACHER = 8
 PUBLISHED = 5

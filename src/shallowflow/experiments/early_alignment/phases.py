@@ -15,10 +15,16 @@ from shallowflow.experiments.claim import Claim, Interval
 from shallowflow.experiments.early_alignment.data import random_assumed, random_corners
 from shallowflow.experiments.experiment import Experiment, Findings, Progress, Values, scales
 from shallowflow.experiments.figure import Figure, Panel, Series
-from shallowflow.landscape.early_alignment.balances import init_scale
-from shallowflow.landscape.early_alignment.phase_state import PhaseState, local_rate, phase_state, pl_constant
+from shallowflow.landscape.early_alignment.ends import (
+    PhaseState,
+    init_scale,
+    least_squares,
+    local_rate,
+    phase_state,
+    pl_constant,
+    spurious_conditions,
+)
 from shallowflow.landscape.early_alignment.pulls import alignment_threshold
-from shallowflow.landscape.early_alignment.spurious import least_squares, spurious_conditions
 from shallowflow.models import ReLUNetwork, initialize
 from shallowflow.readings.phases import phases
 

@@ -35,7 +35,7 @@ from shallowflow.experiments.figure import (
     line_grid,
 )
 from shallowflow.landscape import activity, least_squares, merged_neurons, neuron_alignment
-from shallowflow.landscape.early_alignment.aligned_neurons import mean_turn
+from shallowflow.landscape.early_alignment.extremal import mean_turn
 from shallowflow.models import ReLUNetwork, initialize
 
 MEMORY = 2 * 2**30

@@ -22,10 +22,10 @@ from shallowflow.landscape import (
     extremal_vectors,
     neuron_alignment,
 )
-from shallowflow.landscape.early_alignment.aligned_neurons import largest_misalignments
-from shallowflow.landscape.early_alignment.balances import init_scale
+from shallowflow.landscape.early_alignment.ends import init_scale
+from shallowflow.landscape.early_alignment.extremal import largest_misalignments
 from shallowflow.models import ReLUNetwork, initialize
-from shallowflow.readings.many_runs import log_slope
+from shallowflow.readings.curves import log_slope
 
 ON_HYPERPLANE = 1e-6
 """A neuron of a flow this close to a data hyperplane (in angle) lies on it."""

@@ -16,7 +16,7 @@ from shallowflow.experiments.experiment import Experiment, Findings, Progress, V
 from shallowflow.experiments.figure import Figure, Panel, Series
 from shallowflow.experiments.incremental.staircase import CHOSEN, LN10, PROBLEM, Training, train
 from shallowflow.models import initialize
-from shallowflow.readings.many_runs import log_slope
+from shallowflow.readings.curves import log_slope
 from shallowflow.readings.phases import JumpPhases, jump_course, jump_phases, predicted_phases
 
 LEVEL = 0.01

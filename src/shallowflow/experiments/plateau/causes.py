@@ -23,10 +23,9 @@ from shallowflow.dynamics.flow import gradient_flow
 from shallowflow.experiments.claim import Claim
 from shallowflow.experiments.experiment import Experiment, Findings, Progress, Values, scales
 from shallowflow.experiments.figure import Figure, Panel, Series
-from shallowflow.experiments.plateau.training import LOSS, STEP, knots, plateaus_left, share_claim, undecided
+from shallowflow.experiments.plateau.methods import LOSS, STEP, knots, plateaus_left, share_claim, undecided
 from shallowflow.landscape.geometry.blocks import blocks
-from shallowflow.landscape.plateau.causes import frozen_losses, loss_parts
-from shallowflow.landscape.plateau.levels import exit_of
+from shallowflow.landscape.plateau.levels import exit_of, frozen_losses, loss_parts
 from shallowflow.models import KnotNetwork, initialize
 from shallowflow.readings.stages import Stage, stages
 

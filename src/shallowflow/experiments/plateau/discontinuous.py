@@ -15,15 +15,18 @@ from shallowflow.experiments.figure import Figure, Panel, Series
 from shallowflow.experiments.plateau.methods import (
     TONES,
     Moves,
+    Training,
     anls_from,
     function_panel,
     loss_panel,
+    many_starts,
     prediction_error,
+    share_claim,
     steps_of,
     train_all,
     trained,
+    undecided,
 )
-from shallowflow.experiments.plateau.training import Training, many_starts, share_claim, undecided
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from shallowflow.data.generators import curve
 from shallowflow.experiments.claim import Claim
 from shallowflow.experiments.experiment import Experiment, Findings, Progress, Values, part, scales
 from shallowflow.experiments.figure import Figure, Panel, Series
-from shallowflow.experiments.plateau.training import (
+from shallowflow.experiments.plateau.methods import (
     Training,
     descend,
     error_panel,

@@ -15,7 +15,7 @@ from shallowflow.dynamics.flow import gradient_flow
 from shallowflow.experiments.claim import Claim
 from shallowflow.experiments.experiment import Experiment, Findings, Progress, Values, scales
 from shallowflow.experiments.figure import Figure, Panel, Series
-from shallowflow.experiments.plateau.training import LOSS, SKETCH, anls, many_starts, share_claim, start_of
+from shallowflow.experiments.plateau.methods import LOSS, SKETCH, anls, many_starts, share_claim, start_of
 from shallowflow.landscape import blocks, fully_trained
 from shallowflow.landscape.plateau.moves import candidates
 from shallowflow.models import KnotNetwork

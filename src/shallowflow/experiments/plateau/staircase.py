@@ -17,7 +17,7 @@ from shallowflow.estimators import ANLSRegressor
 from shallowflow.experiments.claim import Claim, Interval
 from shallowflow.experiments.experiment import Experiment, Findings, Progress, Values, scales
 from shallowflow.experiments.figure import Figure, Panel, Series
-from shallowflow.experiments.plateau.training import (
+from shallowflow.experiments.plateau.methods import (
     LOSS,
     RATE,
     STEP,
@@ -30,8 +30,7 @@ from shallowflow.experiments.plateau.training import (
     share_claim,
     start_of,
 )
-from shallowflow.landscape.plateau.causes import frozen_losses
-from shallowflow.landscape.plateau.levels import plateau_level
+from shallowflow.landscape.plateau.levels import frozen_losses, plateau_level
 from shallowflow.landscape.plateau.moves import best_loss, candidates, losses_of_candidates, moved
 from shallowflow.models import SquareLoss
 

@@ -15,7 +15,7 @@ from shallowflow.experiments.claim import Claim, Interval
 from shallowflow.experiments.experiment import Experiment, Findings, Progress, Sweep, Values, scales
 from shallowflow.experiments.figure import Figure, Panel, Series
 from shallowflow.experiments.weak_interaction.runs import collapse, curvature, smallest_ratio, stated_width
-from shallowflow.readings.many_runs import Slope, slope
+from shallowflow.readings.curves import Slope, slope
 from shallowflow.studies import Study
 
 MEASURES = {"last": "μ(t_∞)", "mean": "⟨μ⟩", "low": "μ_low", "high": "μ_upp"}

@@ -22,9 +22,9 @@ from shallowflow.landscape import (
     local_pl,
     sampled_probability,
 )
-from shallowflow.landscape.weak_interaction.first_activation import StartCurvature, start_curvature
+from shallowflow.landscape.weak_interaction.interactions import StartCurvature, start_curvature
 from shallowflow.models import initialize
-from shallowflow.readings.many_runs import Threshold, exponent, threshold
+from shallowflow.readings.curves import Threshold, exponent, threshold
 
 TONES = ("sky", "blue", "green", "orange", "pink")
 SURE = 4.0

@@ -17,8 +17,7 @@ from shallowflow.experiments.claim import Claim, Interval
 from shallowflow.experiments.experiment import Experiment, Findings, Progress, Values, scales
 from shallowflow.experiments.figure import Figure, Panel, Series
 from shallowflow.landscape.weak_interaction.group_flow import GroupFlow
-from shallowflow.readings.curves import falls
-from shallowflow.readings.many_runs import log_slope
+from shallowflow.readings.curves import falls, log_slope
 
 LABELS = (1.0, 2.0)
 PART = 0.25

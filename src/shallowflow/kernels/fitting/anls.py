@@ -48,25 +48,23 @@ from shallowflow.kernels.fitting.chain import (
     COST,
     RHO,
     TAU,
-    Chain,
-    backward_message,
-    closing_cost,
-    forward_message,
-    meeting_cost,
-    new_chain,
-    pass_block,
-    store_message,
-)
-from shallowflow.kernels.fitting.chain_blocks import (
     Block,
+    Chain,
     Data,
+    backward_message,
     block_of,
     block_with,
     block_without,
+    closing_cost,
     empty_block,
     first_block,
+    forward_message,
     load_block,
+    meeting_cost,
+    new_chain,
+    pass_block,
     store_block,
+    store_message,
 )
 from shallowflow.kernels.shared.compilation import INTERNAL, LEAN, Signed
 

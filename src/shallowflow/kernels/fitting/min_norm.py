@@ -35,13 +35,13 @@ from shallowflow.kernels.fitting.chain import (
     HEIGHT,
     SLOPE,
     Chain,
+    Data,
     block_lines,
     line_value,
     lines_of_all,
     merge_rows,
     new_chain,
 )
-from shallowflow.kernels.fitting.chain_blocks import Data
 from shallowflow.kernels.shared.compilation import INTERNAL, LEAN
 
 Group = tuple[int, float, float]

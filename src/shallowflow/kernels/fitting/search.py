@@ -2,8 +2,8 @@
 
 A round does the first of these that helps:
 
-1. dead knots go where they gain most, and many cheap knots to better places at once (`relocation`); then one
-   sweep (`sweep`);
+1. dead knots go where they gain most, and many cheap knots to better places at once, then one sweep
+   (`sweep`);
 2. sweeps and Newton steps (`polish`), then many such exchanges at once, judged after settling;
 3. one exchange at a time, out of `width`² candidates;
 4. otherwise the knots settle as far as they will, and the search has converged.
@@ -20,7 +20,7 @@ of the data. Not in [plateau]; ours. The projected loss L(b) = min over the coef
 
 and its second-order model is again a chain. To first order a knot that moves by δ_j lets the two lines beside
 it miss each other at b_j by the jump J_j = −c_j δ_j; so the lines become independent, each block costs
-W (height − ȳ)² + S_xx (slope − S_xy/S_xx)² (`chain_blocks`), and the jumps cost Σ κ_j J_j²:
+W (height − ȳ)² + S_xx (slope − S_xy/S_xx)² (`chain`), and the jumps cost Σ κ_j J_j²:
 
     κ_j = λ (W_l + W_r) + e_j / c_j²,     e_j = c_j r(b_j) p(b_j).
 
@@ -52,10 +52,18 @@ from numba import njit
 
 from shallowflow.arrays import Floats
 from shallowflow.kernels.fitting.anls import CONVERGED, PAUSED
-from shallowflow.kernels.fitting.chain import SLOPE, Chain, Fitted, fitted, line_value
-from shallowflow.kernels.fitting.chain_blocks import Block, Data, block_of, load_block
-from shallowflow.kernels.fitting.relocation import negligible_loss, swap_many, swap_one, use_dead_knots
-from shallowflow.kernels.fitting.sweep import sweep
+from shallowflow.kernels.fitting.chain import (
+    SLOPE,
+    Block,
+    Chain,
+    Data,
+    Fitted,
+    block_of,
+    fitted,
+    line_value,
+    load_block,
+)
+from shallowflow.kernels.fitting.sweep import negligible_loss, swap_many, swap_one, sweep, use_dead_knots
 from shallowflow.kernels.shared.compilation import INTERNAL, LEAN
 
 WINDOW = 0.125

@@ -10,6 +10,7 @@ import numpy as np
 from numba import njit
 
 from shallowflow.arrays import Bools, Floats
+from shallowflow.kernels.shared.compilation import MAKING, MAKING_WITHIN, ONCE
 
 EXCHANGES = 30
 SWEEPS = 500
@@ -17,7 +18,7 @@ SAME = 1e-9
 """A part is taken for dependent on the ones before if less than this share of it is new."""
 
 
-@njit(cache=True)
+@njit(cache=True, **MAKING)
 def bounded_gates(known: Floats, parts: Floats, slope: float) -> Floats:
     """Return the gates (c,) for known (d,) and parts (c, d)."""
     count = len(parts)
@@ -36,7 +37,7 @@ def bounded_gates(known: Floats, parts: Floats, slope: float) -> Floats:
     return _one_by_one(known, parts, slope, gates)
 
 
-@njit(cache=True)
+@njit(cache=True, **MAKING_WITHIN)
 def _residual(known: Floats, parts: Floats, gates: Floats) -> Floats:
     total = known.copy()
     for c in range(len(parts)):
@@ -45,7 +46,7 @@ def _residual(known: Floats, parts: Floats, gates: Floats) -> Floats:
     return total
 
 
-@njit(cache=True)
+@njit(cache=True, **ONCE)
 def _exchange_back(known: Floats, parts: Floats, slope: float, inside: Bools, gates: Floats) -> bool:
     """Free the gates at a bound that would shorten the sum inside; return whether there are any."""
     total = _residual(known, parts, gates)
@@ -64,7 +65,7 @@ def _exchange_back(known: Floats, parts: Floats, slope: float, inside: Bools, ga
     return changed
 
 
-@njit(cache=True)
+@njit(cache=True, **ONCE)
 def _solve(known: Floats, parts: Floats, inside: Bools, gates: Floats) -> None:
     """Write the unbounded gates of the parts inside, by Gram–Schmidt done twice; dependent parts keep
     theirs."""
@@ -112,7 +113,7 @@ def _solve(known: Floats, parts: Floats, inside: Bools, gates: Floats) -> None:
         gates[order[b]] = value / corner[b, b]
 
 
-@njit(cache=True)
+@njit(cache=True, **ONCE)
 def _one_by_one(known: Floats, parts: Floats, slope: float, gates: Floats) -> Floats:
     """Return the gates by minimising over each in turn."""
     total = _residual(known, parts, gates)

@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 
 from shallowflow.arrays import Floats, Ints
 from shallowflow.kernels.frozen.gates import bounded_gates
+from shallowflow.kernels.shared.compilation import INTERNAL, MAKING, ONCE
 
 Signs = NDArray[np.int8]
 
@@ -81,7 +82,7 @@ class Fates(NamedTuple):
     ends: Ints
 
 
-@njit(cache=True)
+@njit(cache=True, **MAKING)
 def follow(neurons: Neurons, forces: Forces, duration: float, most: int, fates: Fates) -> None:
     """Move every neuron for `duration` (inf: to its end) in place, past at most so many walls each."""
     size, dimension = forces.inputs.shape
@@ -104,7 +105,7 @@ def follow(neurons: Neurons, forces: Forces, duration: float, most: int, fates: 
             fates.pulls[j, i] = pull[i]
 
 
-@njit(cache=True)
+@njit(cache=True, **ONCE)
 def _begin(neurons: Neurons, forces: Forces, j: int, z: Floats) -> None:
     """Take the scale of a neuron out of it, and compute ⟨w, x_k⟩; what is held or past its wall is at 0."""
     size, dimension = forces.inputs.shape
@@ -116,7 +117,7 @@ def _begin(neurons: Neurons, forces: Forces, j: int, z: Floats) -> None:
         z[k] = value if neurons.signs[j, k] * value > 0.0 else 0.0
 
 
-@njit(cache=True)
+@njit(cache=True, **INTERNAL)
 def _rescale(neurons: Neurons, j: int) -> None:
     """Give a neuron the size 1, and its log-scale what it had."""
     largest = abs(neurons.outer[j])
@@ -129,7 +130,7 @@ def _rescale(neurons: Neurons, j: int) -> None:
         neurons.log_scales[j] += log(largest)
 
 
-@njit(cache=True)
+@njit(cache=True, **ONCE)
 def _pull(neurons: Neurons, forces: Forces, j: int, pull: Floats) -> float:
     """Write D of a neuron; walls that do not hold it any more let it go. Return ‖D‖, 0 if it is rounding."""
     size, dimension = forces.inputs.shape
@@ -152,7 +153,7 @@ def _pull(neurons: Neurons, forces: Forces, j: int, pull: Floats) -> float:
     return length if length > STILL * forces.total else 0.0
 
 
-@njit(cache=True)
+@njit(cache=True, **ONCE)
 def _hold(neurons: Neurons, forces: Forces, j: int, pull: Floats, held: int) -> None:
     """Add to D what the walls that hold a neuron give, and release it from those with a gate at its end."""
     dimension = forces.inputs.shape[1]
@@ -174,7 +175,7 @@ def _hold(neurons: Neurons, forces: Forces, j: int, pull: Floats, held: int) -> 
             pull[i] += gates[c] * parts[c, i]
 
 
-@njit(cache=True)
+@njit(cache=True, **ONCE)
 def _piece(
     neurons: Neurons,
     forces: Forces,
@@ -239,7 +240,7 @@ def _piece(
     return left - step, RUNS
 
 
-@njit(cache=True)
+@njit(cache=True, **ONCE)
 def _fades(neurons: Neurons, j: int, p: float, a: float) -> bool:
     """Whether w is opposed to a·D, and p + a = 0: rounding alone would let it turn, after a long time."""
     square = 0.0
@@ -248,7 +249,7 @@ def _fades(neurons: Neurons, j: int, p: float, a: float) -> bool:
     return abs(p + a) <= FADING * abs(p - a) and square - p * p <= ROUNDING * p * p
 
 
-@njit(cache=True)
+@njit(cache=True, **INTERNAL)
 def _turning(p: float, a: float, side: float) -> float:
     """Return how far p moves until a = 0 (inf: never)."""
     if side * p >= 0.0 or abs(p) <= abs(a):
@@ -256,7 +257,7 @@ def _turning(p: float, a: float, side: float) -> float:
     return a * a / (abs(p) + sqrt((abs(p) - abs(a)) * (abs(p) + abs(a))))
 
 
-@njit(cache=True)
+@njit(cache=True, **ONCE)
 def _next_wall(
     neurons: Neurons,
     forces: Forces,
@@ -281,7 +282,7 @@ def _next_wall(
     return nearest, wall
 
 
-@njit(cache=True)
+@njit(cache=True, **INTERNAL)
 def _time(p: float, a: float, side: float, change: float) -> float:
     """Return ‖D‖τ until p has moved by `change` in the direction of `side`; inf for an infinite change."""
     if change == inf:
@@ -297,7 +298,7 @@ def _time(p: float, a: float, side: float, change: float) -> float:
     return max(-log1p(ratio), 0.0) if ratio > -1.0 else inf
 
 
-@njit(cache=True)
+@njit(cache=True, **ONCE)
 def _note_arrival(
     neurons: Neurons, j: int, state: tuple[float, float, float, float], length: float, fates: Fates
 ) -> None:
@@ -318,7 +319,7 @@ def _note_arrival(
         fates.arrivals[j] = inf
 
 
-@njit(cache=True)
+@njit(cache=True, **ONCE)
 def _move(
     neurons: Neurons, forces: Forces, j: int, scratch: tuple[Floats, Floats, Floats], along: float
 ) -> None:
@@ -335,7 +336,7 @@ def _move(
         z[k] = value if sign * value > 0.0 else 0.0
 
 
-@njit(cache=True)
+@njit(cache=True, **ONCE)
 def _meet(neurons: Neurons, forces: Forces, j: int, wall: int, z: Floats, side: float, turned: bool) -> None:
     """Cross the wall, or hold the neuron there; where a changes sign, let go what would push it away."""
     if wall >= 0:

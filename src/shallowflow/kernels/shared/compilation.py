@@ -7,6 +7,7 @@ calls listeners when it compiles (only then, not when it reads from disk). One l
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import sys
@@ -21,6 +22,9 @@ ANNOUNCED = "SHALLOWFLOW_ANNOUNCE"
 """Environment variable that the command line sets (for its processes, too): print it on any stderr."""
 PATIENCE = 0.5
 """Seconds of compiling before the message."""
+RARELY = 100_000
+"""New objects after which garbage is collected while kernels compile: by default it would take a fifteenth of
+the time."""
 
 # Options of functions that allocate nothing: they need not count references to arrays, and compile faster.
 LEAN: Any = {"no_cfunc_wrapper": True, "_nrt": False, "error_model": "numpy"}
@@ -30,6 +34,9 @@ INTERNAL: Any = {"no_cpython_wrapper": True, **LEAN}
 SUMS: Any = {"fastmath": {"reassoc", "contract"}, **INTERNAL}
 # For functions with one caller: compiled as a part of it. (From Python they can be called by themselves.)
 ONCE: Any = {"inline": "always", **LEAN}
+# The same two for functions that make arrays.
+MAKING: Any = {"no_cfunc_wrapper": True, "error_model": "numpy"}
+MAKING_WITHIN: Any = {"no_cpython_wrapper": True, **MAKING}
 # To a type checker the same as an integer; to Numba one type for all indices, however they are stored.
 Signed: Any = np.int64
 
@@ -39,10 +46,15 @@ class CompilationListener(event.Listener):
 
     def __init__(self) -> None:
         self._since: float | None = None
-        self._said = False
+        self._said, self._depth = False, 0
+        self._thresholds: tuple[int, int, int] | None = None
 
     def on_start(self, event: Any) -> None:
         """Note the beginning, or print the line if it was long ago (a kernel compiles what it calls, too)."""
+        if self._depth == 0 and _ours(event) and 0 < gc.get_threshold()[0] < RARELY:
+            self._thresholds = gc.get_threshold()
+            gc.set_threshold(RARELY, *self._thresholds[1:])
+        self._depth += 1
         if self._said or not _ours(event):
             return
         now = time.monotonic()
@@ -55,7 +67,11 @@ class CompilationListener(event.Listener):
                 print(MESSAGE, file=sys.stderr, flush=True)
 
     def on_end(self, event: Any) -> None:
-        """Do nothing at the end."""
+        """Collect garbage as before at the end of the outermost."""
+        self._depth -= 1
+        if self._depth == 0 and self._thresholds is not None:
+            gc.set_threshold(*self._thresholds)
+            self._thresholds = None
 
 
 def _ours(event: Any) -> bool:

@@ -23,7 +23,7 @@ from shallowflow.arrays import Floats, Ints
 from shallowflow.kernels.shared.compilation import INTERNAL, ONCE, SUMS
 from shallowflow.kernels.walls.arrangement import Problem
 from shallowflow.kernels.walls.field import Field
-from shallowflow.kernels.walls.series import NONE, ORDER, TERMS, dot, first_zero, shift, value
+from shallowflow.kernels.walls.series import NONE, ORDER, TERMS, dot, first_zero, lowest, shift, value
 from shallowflow.kernels.walls.settle import ON, Meeting, new_meeting, settle
 from shallowflow.kernels.walls.sliding import Frame, extend, new_frame, project, shorten
 
@@ -49,32 +49,47 @@ class Log(NamedTuple):
     used: Ints
 
 
-class Desk(NamedTuple):
-    """What tracing one neuron works with: w (r,), its signs (W,), z (W,); forces (q, r) over the step, flat
-    (q·r,) the same numbers, and local (q, r) on a stretch, tails (q,): Σ_{p≥j} ‖D_p‖ on it; inner (ORDER + 1,
-    r), outer, norms, passing (ORDER + 1,): series; padded, padded_outer: they after rows of zeros; products
-    (k·r,): a w at the shares; poly (q,), bounds (q, r), pulls (r,): of multipliers.
+class Series(NamedTuple):
+    """The Taylor series of a neuron on a stretch: inner (ORDER + 1, r), outer, norms (ORDER + 1,); padded,
+    padded_outer: they after rows of zeros; passing (ORDER + 1,): of ⟨w, e_w⟩, or of another height.
     """
 
-    w: Floats
-    signs: Ints
-    z: Floats
-    forces: Floats
-    flat: Floats
-    local: Floats
-    tails: Floats
     inner: Floats
     outer: Floats
     padded: Floats
     padded_outer: Floats
     norms: Floats
     passing: Floats
-    products: Floats
+
+
+class Push(NamedTuple):
+    """The forces on a neuron: forces (q, r) over the step, flat (q·r,) the same numbers, local (q, r) on a
+    stretch, tails (q,): Σ_{p≥j} ‖D_p‖ on it; the frame of the walls on which it slides, multipliers (q, r) of
+    these; poly, other (q,): to work with.
+    """
+
+    forces: Floats
+    flat: Floats
+    local: Floats
+    tails: Floats
+    multipliers: Floats
     poly: Floats
     other: Floats
-    multipliers: Floats
-    pulls: Floats
     frame: Frame
+
+
+class Desk(NamedTuple):
+    """What tracing one neuron works with: w (r,), its signs (W,), z (W,), pulls (r,): D at an event, products
+    (k·r,): a w at the shares.
+    """
+
+    w: Floats
+    signs: Ints
+    z: Floats
+    pulls: Floats
+    products: Floats
+    series: Series
+    push: Push
     meeting: Meeting
 
 
@@ -94,26 +109,16 @@ def new_desk(terms: int, shares: int, problem: Problem) -> Desk:
     walls, rank = problem.normals.shape
     padded, padded_outer = np.zeros((TERMS + ORDER, rank)), np.zeros(TERMS + ORDER)
     forces = np.zeros((terms, rank))
+    whole = padded[TERMS - 1 :], padded_outer[TERMS - 1 :], padded, padded_outer
+    over = forces, forces.reshape(-1), np.zeros((terms, rank)), np.zeros(terms), np.zeros((terms, rank))
     return Desk(
         np.zeros(rank),
         np.zeros(walls, np.int8),
         np.zeros(walls),
-        forces,
-        forces.reshape(-1),
-        np.zeros((terms, rank)),
-        np.zeros(terms),
-        padded[TERMS - 1 :],
-        padded_outer[TERMS - 1 :],
-        padded,
-        padded_outer,
-        np.zeros(ORDER + 1),
-        np.zeros(ORDER + 1),
-        np.zeros(shares * rank),
-        np.zeros(terms),
-        np.zeros(terms),
-        np.zeros((terms, rank)),
         np.zeros(rank),
-        new_frame(walls, rank),
+        np.zeros(shares * rank),
+        Series(*whole, np.zeros(ORDER + 1), np.zeros(ORDER + 1)),
+        Push(*over, np.zeros(terms), np.zeros(terms), new_frame(walls, rank)),
         new_meeting(walls, rank),
     )
 
@@ -156,27 +161,29 @@ SAMPLES = 4
 """Parts of a stretch at whose ends a neuron on dependent walls is looked at."""
 
 
-@njit(cache=True, **SUMS)
-def _meets(w: int, order: int, tiny: float, desk: Desk, normals: Floats) -> float:
-    """Return where on the stretch the neuron meets wall w, 0 if it must be decided at once, or `NONE`."""
-    series, sign = desk.passing, float(desk.signs[w])
+@njit(cache=True, **ONCE)
+def _meets(
+    w: int, sign: int, order: int, tiny: float, until: float, series: Series, normals: Floats
+) -> float:
+    """Return where up to `until` the neuron meets wall w, 0 if it must be decided at once, or `NONE`."""
+    inner, passing, side = series.inner, series.passing, float(sign)
     for p in range(order + 1):
         part = 0.0
         for i in range(normals.shape[1]):
-            part += desk.inner[p, i] * normals[w, i]
-        series[p] = part
-    if sign * series[0] > tiny:
-        return first_zero(series, order, sign, 0.0)
+            part += inner[p, i] * normals[w, i]
+        passing[p] = part
+    if side * passing[0] > tiny:
+        return first_zero(passing, order, side, until)
     if order == 0:
         return NONE
     # At the wall: the zero at u = 0 is taken out.
-    if sign * series[1] > tiny:
-        return first_zero(series[1:], order - 1, sign, 0.0)
-    if sign * series[1] < -tiny:
+    if side * passing[1] > tiny:
+        return first_zero(passing[1:], order - 1, side, until)
+    if side * passing[1] < -tiny:
         return 0.0
-    series[0] = 0.0
+    passing[0] = 0.0
     for k in range(1, 17):
-        height = sign * value(series, order, k / 16.0)
+        height = side * value(passing, order, k / 16.0)
         if height < -tiny:
             return 0.0
         if height > tiny:
@@ -184,92 +191,113 @@ def _meets(w: int, order: int, tiny: float, desk: Desk, normals: Floats) -> floa
     return NONE
 
 
-@njit(cache=True, **ONCE)
-def first_wall(order: int, tiny: float, desk: Desk, problem: Problem) -> float:
-    """Return where on the stretch the neuron first meets a wall, or `NONE`."""
-    normals, reach = problem.normals, 0.0
+@njit(cache=True, **SUMS)
+def first_wall(order: int, tiny: float, signs: Ints, series: Series, normals: Floats, aligned: int) -> float:
+    """Return where on the stretch the neuron first meets a wall, or `NONE`.
+
+    A wall is looked at closely if S z may vanish: its terms after the second take away at most Σ_{p>2} ‖w_p‖.
+    """
+    inner, norms, reach, later = series.inner, series.norms, 0.0, 0.0
     for p in range(1, order + 1):
-        reach += desk.norms[p]
+        reach += norms[p]
+        if p > 2:
+            later += norms[p]
     first = NONE
-    for w in range(normals.shape[0]):
-        if desk.signs[w] == 0:
+    for w in range(signs.size):
+        sign = signs[w]
+        if sign == 0:
             continue
-        z = desk.inner[0, w] if problem.aligned else dot(desk.w, normals, w)
-        if desk.signs[w] * z > reach + tiny:
+        z = sign * (inner[0, w] if aligned else dot(inner[0], normals, w))
+        if z > reach + tiny:
             continue
-        first = min(first, _meets(w, order, tiny, desk, normals))
+        until = min(first, 1.0)
+        if order > 1 and z > tiny:
+            slope = sign * (inner[1, w] if aligned else dot(inner[1], normals, w))
+            bend = sign * (inner[2, w] if aligned else dot(inner[2], normals, w))
+            if lowest(z, slope, bend, until) > later + tiny:
+                continue
+        first = min(first, _meets(w, sign, order, tiny, until, series, normals))
     return first
 
 
 @njit(cache=True, **ONCE)
 def _leaves(
-    u: float, start: float, length: float, way: float, rest: float, desk: Desk, field: Field, problem: Problem
-) -> bool:
-    """Return whether a neuron on walls with dependent normals is pulled off at u."""
-    frame, meeting, normals = desk.frame, desk.meeting, problem.normals
-    box, size = meeting.box, normals.shape[1]
-    share = start + length * u
+    share: float, way: float, rest: float, pulls: Floats, push: Push, meeting: Meeting, jumps: Floats,
+    normals: Floats,
+) -> bool:  # fmt: skip
+    """Return whether a neuron on walls with dependent normals is pulled off at a share of the step."""
+    frame, box, size, poly, forces = push.frame, meeting.box, normals.shape[1], push.poly, push.forces
     for i in range(size):
-        total = desk.forces[desk.poly.size - 1, i]
-        for p in range(desk.poly.size - 2, -1, -1):
-            total = total * share + desk.forces[p, i]
-        meeting.rest[i], box.force[i], desk.pulls[i] = total, total, total
-    project(desk.pulls, frame)
-    repelled = False
-    for k in range(frame.sizes[0]):
+        total = forces[poly.size - 1, i]
+        for p in range(poly.size - 2, -1, -1):
+            total = total * share + forces[p, i]
+        meeting.rest[i], box.force[i], pulls[i] = total, total, total
+    project(pulls, frame)
+    repelled, count = False, frame.sizes[0]
+    for k in range(count):
         w = frame.walls[k]
-        shift(field.jumps, w, share, 1.0, desk.poly)
-        meeting.walls[k], meeting.sides[k], meeting.jumps[k] = w, ON, desk.poly[0]
-        box.walls[k], box.bounds[k], box.x[k] = w, abs(desk.poly[0]), 0.0
-        repelled = repelled or way * desk.poly[0] <= 0.0
+        shift(jumps, w, share, 1.0, poly)
+        meeting.walls[k], meeting.sides[k], meeting.jumps[k] = w, ON, poly[0]
+        box.walls[k], box.bounds[k], box.x[k] = w, abs(poly[0]), 0.0
+        repelled = repelled or way * poly[0] <= 0.0
     if repelled:
-        settle(frame.sizes[0], frame.sizes[0], way, rest, meeting, normals)
+        settle(count, count, way, rest, meeting, normals)
     else:
-        shorten(box, frame.sizes[0], normals)
+        shorten(box, count, normals)
     square = 0.0
     for i in range(size):
-        apart = box.force[i] - desk.pulls[i]
+        apart = box.force[i] - pulls[i]
         square += apart * apart
     return sqrt(square) > rest
 
 
-@njit(cache=True, **ONCE)
+@njit(cache=True, **INTERNAL)
+def first_leaving(
+    start: float, length: float, way: float, rest: float, pulls: Floats, push: Push, meeting: Meeting,
+    jumps: Floats, normals: Floats,
+) -> float:  # fmt: skip
+    """Return where on the stretch a neuron is pulled off walls with dependent normals, or `NONE`.
+
+    Samples from the left; after the first at which it leaves, bisection.
+    """
+    before, after, u = 0.0, NONE, 0.0
+    while after == NONE or after - before > 1e-13:
+        if _leaves(start + length * u, way, rest, pulls, push, meeting, jumps, normals):
+            if u == 0.0:
+                return 0.0
+            after = u
+        else:
+            before = u
+        if after == NONE and before >= 1.0:
+            return NONE
+        u = before + 1.0 / SAMPLES if after == NONE else 0.5 * (before + after)
+    return after
+
+
+@njit(cache=True, **INTERNAL)
 def first_release(
-    start: float, length: float, way: float, rest: float, desk: Desk, field: Field, problem: Problem
-) -> float:
-    """Return where on the stretch a sliding neuron is pulled off its walls, or `NONE`."""
-    frame, terms = desk.frame, desk.forces.shape[0]
-    count, first = frame.sizes[0], NONE
-    if not problem.aligned and frame.sizes[1] < count:
-        # Samples from the left; after the first at which it leaves, bisection.
-        before, after, u = 0.0, NONE, 0.0
-        while after == NONE or after - before > 1e-13:
-            if _leaves(u, start, length, way, rest, desk, field, problem):
-                if u == 0.0:
-                    return 0.0
-                after = u
-            else:
-                before = u
-            if after == NONE and before >= 1.0:
-                return NONE
-            u = before + 1.0 / SAMPLES if after == NONE else 0.5 * (before + after)
-        return after
-    for k in range(count):
+    start: float, length: float, way: float, rest: float, push: Push, passing: Floats, jumps: Floats,
+    aligned: int,
+) -> float:  # fmt: skip
+    """Return where on the stretch a neuron is pulled off walls with independent normals, or `NONE`."""
+    frame, poly, other, found, forces = push.frame, push.poly, push.other, push.multipliers, push.forces
+    terms, first = poly.size, NONE
+    for k in range(frame.sizes[0]):
         w = frame.walls[k]
-        shift(field.jumps, w, start, length, desk.poly)
-        if problem.aligned:
-            shift(desk.forces, w, start, length, desk.other)
+        shift(jumps, w, start, length, poly)
+        if aligned:
+            shift(forces, w, start, length, other)
         else:
             factor = 1.0
             for p in range(terms):
-                desk.other[p] = desk.multipliers[p, k] * factor
+                other[p] = found[p, k] * factor
                 factor *= length
         for side in range(2):
             sign = 1.0 - 2.0 * side
             for p in range(terms):
-                desk.passing[p] = way * desk.poly[p] + sign * desk.other[p]
-            desk.passing[0] += rest
-            first = min(
-                first, 0.0 if desk.passing[0] <= 0.0 else first_zero(desk.passing, terms - 1, 1.0, 0.0)
-            )
+                passing[p] = way * poly[p] + sign * other[p]
+            passing[0] += rest
+            if passing[0] <= 0.0:
+                return 0.0
+            first = min(first, first_zero(passing, terms - 1, 1.0, min(first, 1.0)))
     return first

@@ -18,7 +18,7 @@ import numpy as np
 from numba import njit
 
 from shallowflow.arrays import Floats
-from shallowflow.kernels.shared.compilation import ONCE
+from shallowflow.kernels.shared.compilation import INTERNAL, ONCE
 from shallowflow.kernels.walls.arrangement import LOGISTIC, SQUARE, Problem
 
 
@@ -63,7 +63,7 @@ def new_sums(shares: int, problem: Problem) -> Sums:
     return Sums(*tables, np.zeros((shares, size)), np.zeros((shares, size)), np.zeros(shares))
 
 
-@njit(cache=True, **ONCE)
+@njit(cache=True, **INTERNAL)
 def set_field(pulls: Floats, field: Field, problem: Problem) -> None:
     """Set the polynomials of the forces from the pulls c (q, n) at the nodes."""
     terms, samples, normals = pulls.shape[0], problem.samples, problem.normals
@@ -115,7 +115,7 @@ def _settled(row: int, sums: Sums, problem: Problem) -> float:
     return problem.weight * norm
 
 
-@njit(cache=True, **ONCE)
+@njit(cache=True, **INTERNAL)
 def set_pulls(shares: int, sums: Sums, problem: Problem) -> None:
     """Set predictions, pulls and losses at the shares from the sums over neurons."""
     samples, normals, slope = problem.samples, problem.normals, problem.slope
@@ -134,3 +134,26 @@ def set_pulls(shares: int, sums: Sums, problem: Problem) -> None:
             height = plus - slope * minus if samples.sides[k] > 0.0 else minus - slope * plus
             sums.predictions[row, k] = problem.scale * samples.lengths[k] * height
         sums.losses[row] = _settled(row, sums, problem)
+
+
+@njit(cache=True, **ONCE)
+def largest(field: Field) -> float:
+    """Return the largest force of a wall at the beginning of a step."""
+    largest = 0.0
+    for w in range(field.means.shape[1]):
+        largest = max(largest, abs(field.means[0, w]), abs(field.jumps[0, w]))
+    return largest
+
+
+@njit(cache=True, **ONCE)
+def spanned(pulls: Floats, step: float, problem: Problem) -> float:
+    """Return H·scale·max_i Σ_k ρ_k |c_ik|, a bound on ∫‖D‖."""
+    worst, lengths = 0.0, problem.samples.lengths
+    for node in range(pulls.shape[0]):
+        total = 0.0
+        for k in range(lengths.size):
+            total += lengths[k] * abs(pulls[node, k])
+        # Not max, which would lose NaN.
+        if not total <= worst:
+            worst = total
+    return step * problem.scale * worst

@@ -25,10 +25,10 @@ def replay(
     """
     terms, nodes = len(pulls), radau_nodes(len(pulls))
     field, sums = new_field(nodes, problem), new_sums(len(shares), problem)
-    trial = new_trial(nodes, shares, field.powers, pulls.shape[1])
+    trial = new_trial(nodes, shares, field.powers, problem)
     trial.pulls[:] = pulls
     then = new_neurons(neurons.inner, neurons.outer, len(problem.normals))
-    desk, size = new_desk(terms, len(shares), problem), 4 * len(neurons.outer) + 256
+    desk, size = new_desk(terms, len(shares), problem), 8 * len(neurons.outer) + 1024
     while True:
         tools = desk, field, sums, new_log(size)
         status = attempt(step, (rest, 1.0), 0, (neurons, then), tools, trial, no_newton(terms), problem)

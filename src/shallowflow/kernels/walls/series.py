@@ -5,7 +5,7 @@ With D(u) = Σ_p D_p u^p known, w' = −a D, a' = −⟨w, D⟩ have the Taylor 
     w_{l+1} = −Σ_p a_{l−p} D_p / (l+1),    a_{l+1} = −Σ_p ⟨w_{l−p}, D_p⟩ / (l+1).
 
 On a stretch with Σ_p ‖D_p‖ ≤ 1 the terms fall like 1/l!. With s_l = ‖(w_l, a_l)‖ those after the term l have
-a sum of at most Σ_j s_{l−j} Σ_{p≥j} ‖D_p‖ / l; the series ends where that is rounding.
+a sum of at most Σ_j s_{l−j} Σ_{p≥j} ‖D_p‖ / l; the series ends where that is negligible.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ TERMS = 6
 """Coefficients of the forces: as many as a step has nodes."""
 STRETCH = 1.0
 """∫‖D‖ of a stretch that one series covers."""
-NEGLIGIBLE = 1e-17
-"""A sum of terms counts for nothing below this share of the neuron's size."""
+NEGLIGIBLE, UNSEEN = 1e-17, 1e-6
+"""A sum of terms counts for nothing below this share of the neuron's size, or below this of the tolerance."""
 NONE = 2.0
 MOST_MARCHES = 80
 
@@ -49,12 +49,20 @@ def lengths_of(rows: Floats, lengths: Floats) -> None:
 
 @njit(cache=True, **SUMS)
 def expand(
-    w: Floats, a: float, forces: Floats, tails: Floats, inner: Floats, outer: Floats, norms: Floats
+    w: Floats,
+    a: float,
+    forces: Floats,
+    tails: Floats,
+    inner: Floats,
+    outer: Floats,
+    norms: Floats,
+    negligible: float,
 ) -> int:
     """Write the Taylor series of (w, a) over u ∈ [0, 1]; return its last order.
 
     forces (TERMS, r): D_p; tails (TERMS,): Σ_{p≥j} ‖D_p‖; inner (TERMS + ORDER, r), outer (TERMS + ORDER,):
-    the series after TERMS − 1 zeros; norms (ORDER + 1,): ‖w_l‖.
+    the series after TERMS − 1 zeros; norms (ORDER + 1,): ‖w_l‖; negligible: what may be left out, as a share
+    of ‖(w, a)‖.
     """
     row = TERMS - 1
     square = 0.0
@@ -63,7 +71,7 @@ def expand(
         square += w[i] * w[i]
     outer[row], norms[0] = a, sqrt(square)
     s0, s1, s2, s3, s4, s5 = sqrt(square + a * a), 0.0, 0.0, 0.0, 0.0, 0.0
-    small = NEGLIGIBLE * s0
+    small = negligible * s0
     for order in range(1, ORDER + 1):
         left = tails[0] * s0 + tails[1] * s1 + tails[2] * s2 + tails[3] * s3 + tails[4] * s4 + tails[5] * s5
         if left <= small * order:
@@ -97,8 +105,16 @@ def value(series: Floats, order: int, u: float) -> float:
 
 
 @njit(cache=True, **INTERNAL)
-def first_zero(series: Floats, order: int, sign: float, floor: float) -> float:
-    """Return the first u in [0, 1] at which sign·(polynomial) falls to `floor`, or `NONE`.
+def lowest(height: float, slope: float, bend: float, until: float) -> float:
+    """Return the least value of height + slope·u + bend·u² for u ∈ [0, until]."""
+    if slope < 0.0 and -slope < 2.0 * bend * until:
+        return height - 0.25 * slope * slope / bend
+    return min(height, height + until * (slope + until * bend))
+
+
+@njit(cache=True, **INTERNAL)
+def first_zero(series: Floats, order: int, sign: float, until: float) -> float:
+    """Return the first u up to `until` ≤ 1 at which sign·(polynomial) falls to zero, or `NONE`.
 
     From where f > 0 it is safe to go on as long as f + f'δ − Mδ²/2 > 0, M ≥ |f''|: no zero is stepped over,
     and near a simple one the steps are those of Newton's method.
@@ -107,7 +123,7 @@ def first_zero(series: Floats, order: int, sign: float, floor: float) -> float:
     for p in range(1, order + 1):
         rest += abs(series[p])
         bend += p * (p - 1) * abs(series[p])
-    if sign * series[0] - floor > rest:
+    if sign * series[0] > rest:
         return NONE
     u = 0.0
     for _ in range(MOST_MARCHES):
@@ -115,7 +131,7 @@ def first_zero(series: Floats, order: int, sign: float, floor: float) -> float:
         for p in range(order - 1, -1, -1):
             slope = slope * u + f
             f = f * u + series[p]
-        f, slope = sign * f - floor, sign * slope
+        f, slope = sign * f, sign * slope
         if f <= 0.0:
             return u
         root = sqrt(slope * slope + 2.0 * bend * f)
@@ -125,7 +141,7 @@ def first_zero(series: Floats, order: int, sign: float, floor: float) -> float:
         if u + ahead <= u:
             return u
         u += ahead
-        if u > 1.0:
+        if u > until:
             return NONE
     return u
 

@@ -68,7 +68,7 @@ def uniform(number: int) -> float:
     return (float(z >> np.uint64(11)) + 0.5) / 9007199254740992.0
 
 
-@njit(cache=True, **INTERNAL)
+@njit(cache=True, **ONCE)
 def _shortest(count: int, outer: float, meeting: Meeting, normals: Floats) -> int:
     """Set D of least norm for the present signs of the repelling walls; return how many walls hold."""
     box, size = meeting.box, meeting.rest.size
@@ -154,6 +154,12 @@ def _ways(count: int, outer: float, rest: float, steepest: bool, meeting: Meetin
 def _draw(neuron: int, count: int, outer: float, meeting: Meeting, normals: Floats) -> bool:
     """Give every repelling wall a first sign; return whether the neuron is on such a wall."""
     box, drawn, size = meeting.box, False, meeting.rest.size
+    for k in range(count):
+        if not outer * meeting.jumps[k] > 0.0:
+            meeting.trial[k] = -meeting.sides[k]
+            drawn = drawn or meeting.sides[k] == ON
+    if not drawn:
+        return False
     # What would keep it on all of its walls, had they no bounds.
     box.frame.sizes[0], box.frame.sizes[1] = 0, 0
     for i in range(size):
@@ -163,16 +169,11 @@ def _draw(neuron: int, count: int, outer: float, meeting: Meeting, normals: Floa
         box.walls[k], box.bounds[k], box.x[k] = meeting.walls[k], 1e3 * abs(jump), 0.0
     shorten(box, count, normals)
     for k in range(count):
-        side, jump = meeting.sides[k], meeting.jumps[k]
-        if outer * jump > 0.0:
-            continue
-        if side != ON:
-            meeting.trial[k] = -side
-        else:
-            drawn = True
+        jump = meeting.jumps[k]
+        if meeting.sides[k] == ON and not outer * jump > 0.0:
             share = 0.5 + 0.5 * box.x[k] / jump if jump != 0.0 else 0.0
             meeting.trial[k] = 1 if uniform(neuron + 7919 * k) < share else -1
-    return drawn
+    return True
 
 
 @njit(cache=True, **INTERNAL)

@@ -22,33 +22,48 @@ import numpy as np
 from numba import njit
 
 from shallowflow.arrays import Floats
-from shallowflow.kernels.shared.compilation import LEAN, ONCE
+from shallowflow.kernels.shared.compilation import INTERNAL, LEAN, ONCE
 from shallowflow.kernels.walls.arrangement import Problem
 from shallowflow.kernels.walls.desk import Desk, Log, Neurons, new_desk, new_log, new_neurons
-from shallowflow.kernels.walls.field import Field, Sums, new_field, new_sums, set_field, set_pulls
-from shallowflow.kernels.walls.series import TERMS
-from shallowflow.kernels.walls.stiff import Newton, Response, no_newton
+from shallowflow.kernels.walls.field import (
+    Field,
+    Sums,
+    largest,
+    new_field,
+    new_sums,
+    set_field,
+    set_pulls,
+    spanned,
+)
+from shallowflow.kernels.walls.series import NEGLIGIBLE, TERMS, UNSEEN
+from shallowflow.kernels.walls.stiff import Newton, Response, correct, no_newton, spectral_parts
 from shallowflow.kernels.walls.trace import FINE, FULL, sweep
 
 NODES = TERMS
 MOST_SWEEPS, SLOW_SWEEPS = 14, 6
-SLOW = 3
-"""Besides `FINE`, `CROWDED`, `FULL`: sweeps that do not converge."""
+SLOW, KINKED = 3, 4
+"""Besides `FINE`, `CROWDED`, `FULL`: sweeps that do not converge; an event that is too big for the step."""
+BIG, TOO_BIG, SEEN = 1.0, 7.0, 1e-2
+"""A step that is too long may end at an event whose kink is so many tolerances (a quarter of it or less is
+the error); with one so much bigger it does, once what sweeps leave is below `SEEN`."""
+FAR = 3.0
+"""Sweeps that leave as much as this come from pulls that are no guess."""
 AGREED = 0.02
 """What sweeps may leave undone, as a share of the tolerance."""
 MOST_ATTEMPTS = 60
 SHORTEST = 1e-14
 MOST_STIFF = 500
 """Samples up to which the tangent kernel is used."""
-LONGEST = 12.0
-"""A step is at most so many times 1/‖D‖ long."""
+LONGEST, WILD = 12.0, 60.0
+"""A step is at most so many times 1/‖D‖ long; pulls of sweeps that would make it so much longer diverge."""
 MISSED = 0.1
 """The error of a step as a share of H·(what its polynomials miss at worst): they miss it on both sides."""
 
 
 class Trial(NamedTuple):
     """pulls (q, n) at the nodes (q,); shares (k,) of the last sweep and weights (k, q) from nodes to them;
-    residuals (q, n); results (4,): sweeps, what they left, what the polynomials miss.
+    residuals (q, n); gains (W,): what a kink of a w z' on a wall may leave to the polynomials; results (4,):
+    sweeps, what they left, what the polynomials miss, the largest force at the beginning.
     """
 
     pulls: Floats
@@ -56,6 +71,7 @@ class Trial(NamedTuple):
     shares: Floats
     weights: Floats
     residuals: Floats
+    gains: Floats
     results: Floats
 
 
@@ -69,12 +85,14 @@ def radau_nodes(count: int) -> Floats:
     return nodes
 
 
-def new_trial(nodes: Floats, shares: Floats, powers: Floats, size: int) -> Trial:
+def new_trial(nodes: Floats, shares: Floats, powers: Floats, problem: Problem) -> Trial:
     """Return a trial whose last sweep looks at these shares."""
-    terms = len(nodes)
+    terms, samples, walls = len(nodes), problem.samples, len(problem.normals)
     weights = np.ascontiguousarray(np.vander(shares, terms, increasing=True) @ powers)
-    tables = np.zeros((terms, size)), np.zeros(4)
-    return Trial(np.zeros((terms, size)), nodes, shares, weights, *tables)
+    squares = MISSED * problem.scale**2 * problem.weight * samples.lengths**2
+    gains = np.bincount(samples.walls, squares, walls).astype(np.float64)
+    size = terms, len(samples.targets)
+    return Trial(np.zeros(size), nodes, shares, weights, np.zeros(size), gains, np.zeros(4))
 
 
 @njit(cache=True, **ONCE)
@@ -93,45 +111,16 @@ def _size(residuals: Floats, rows: int, step: float, problem: Problem) -> float:
 
 
 @njit(cache=True, **ONCE)
-def _largest(field: Field) -> float:
-    """Return the largest force of a wall at the beginning of a step."""
-    largest = 0.0
-    for w in range(field.means.shape[1]):
-        largest = max(largest, abs(field.means[0, w]), abs(field.jumps[0, w]))
-    return largest
+def _kink(step: float, gains: Floats, log: Log) -> float:
+    """Return the largest of what the events' kinks leave to the polynomials of a step."""
+    worst = 0.0
+    for k in range(log.used[0]):
+        share = log.shares[k]
+        worst = max(worst, gains[log.walls[k]] * log.kinks[k] * share * (1.0 - share))
+    return step * step * worst
 
 
-@njit(cache=True, **ONCE)
-def _correct(trial: Trial, newton: Newton) -> None:
-    """Add the correction of `stiff` to the pulls, or the residuals themselves."""
-    terms, size = trial.residuals.shape
-    if newton.roots.size == 0:
-        for node in range(terms):
-            for k in range(size):
-                trial.pulls[node, k] += trial.residuals[node, k]
-        return
-    turned, solved = newton.work[0], newton.work[1]
-    for node in range(terms):
-        for e in range(size):
-            turned[node, e] = 0.0
-        for k in range(size):
-            part = trial.residuals[node, k] / newton.roots[k]
-            for e in range(size):
-                turned[node, e] += part * newton.vectors[k, e]
-    for node in range(terms):
-        for e in range(size):
-            solved[node, e] = 0.0
-            for other in range(terms):
-                solved[node, e] += newton.inverses[e, node, other] * turned[other, e]
-    for node in range(terms):
-        for k in range(size):
-            part = 0.0
-            for e in range(size):
-                part += newton.vectors[k, e] * solved[node, e]
-            trial.pulls[node, k] += newton.roots[k] * part
-
-
-@njit(cache=True, **ONCE)
+@njit(cache=True, **INTERNAL)
 def _missed(sums: Sums, trial: Trial, problem: Problem) -> float:
     """Return what the polynomials of the pulls miss at worst at the shares of the last sweep."""
     worst = 0.0
@@ -168,15 +157,19 @@ def attempt(
     rest, tolerance = limits
     field, sums = tools[1], tools[2]
     before, sweeps, done = 0.0, 0, most <= 0
+    negligible = max(NEGLIGIBLE, UNSEEN * tolerance) if most > 0 else NEGLIGIBLE
     while True:
         shares = trial.shares if done else trial.nodes
+        if most > 0 and not spanned(trial.pulls, step, problem) < WILD:
+            trial.results[1] = FAR
+            return SLOW
         set_field(trial.pulls, field, problem)
         if most < 0 and sweeps > 0:
-            rest = limits[1] * _largest(field)
+            rest = limits[1] * largest(field)
         tools[3].used[0] = 0
         sums.active[:] = 0.0
         sums.everyone[:] = 0.0
-        status = sweep(step, rest, shares, both[0], both[1], tools, problem)
+        status = sweep(step, rest, negligible, shares, both[0], both[1], tools, problem)
         if status != FINE:
             return status
         set_pulls(shares.size, sums, problem)
@@ -195,15 +188,20 @@ def attempt(
         left = _size(trial.residuals, shares.size, step, problem)
         trial.results[0], trial.results[1] = sweeps + 1, left
         sweeps += 1
-        stalled = sweeps == most or not left < 1e6 or (sweeps > 3 and left > 0.7 * before)
-        if stalled and not left <= AGREED * tolerance:
-            return SLOW
         ratio = min(left / before, 1.0) if before > 0.0 else 1.0
+        if not left <= AGREED * tolerance:
+            # Too far at once, growing, or a speed at which too many sweeps would be needed.
+            if not left < FAR or sweeps == most or (sweeps > 1 and ratio == 1.0):
+                return SLOW
+            if sweeps > 2 and left * ratio ** (most - sweeps) > AGREED * tolerance:
+                return SLOW
+        if left < SEEN and _kink(step, trial.gains, tools[3]) > TOO_BIG * tolerance:
+            return KINKED
         done = left * ratio <= AGREED * tolerance
         before = left
-        _correct(trial, newton)
+        correct(trial.pulls, trial.residuals, newton)
     trial.results[2] = step * _missed(sums, trial, problem) if most >= 0 else 0.0
-    trial.results[3] = _largest(field)
+    trial.results[3] = largest(field)
     return FINE
 
 
@@ -225,21 +223,19 @@ class WallStepper:
     """
 
     def __init__(self, inner: Floats, outer: Floats, problem: Problem, tolerance: float) -> None:
-        walls, size = len(problem.normals), len(problem.samples.targets)
+        walls = len(problem.normals)
         self.problem, self.tolerance, self.counters = problem, tolerance, Counters()
         nodes = radau_nodes(NODES)
         shares = np.append(0.5 * (nodes + np.concatenate([[0.0], nodes[:-1]])), 1.0)
         field = new_field(nodes, problem)
-        self.trial = new_trial(nodes, shares, field.powers, size)
-        self.integral = np.array([nodes ** (p + 1) / (p + 1) for p in range(NODES)]).T @ field.powers
-        self.sums, self.log = new_sums(NODES + 1, problem), new_log(4 * len(outer) + 256)
-        # How much a kink of a w z' on each wall changes ‖D‖.
-        squares = problem.weight * problem.scale * problem.samples.lengths**2
-        self._gains = np.bincount(problem.samples.walls, squares, walls).astype(np.float64)
+        self.trial = new_trial(nodes, shares, field.powers, problem)
+        integral = np.array([nodes ** (p + 1) / (p + 1) for p in range(NODES)]).T @ field.powers
+        self._parts, self._none = spectral_parts(integral), no_newton(NODES)
+        self.sums, self.log = new_sums(NODES + 1, problem), new_log(8 * len(outer) + 1024)
         self._desk, self._field = new_desk(NODES, NODES + 1, problem), field
         self.now, self._then = (new_neurons(inner, outer, walls) for _ in range(2))
         both = self.now, self.now
-        attempt(0.0, (-1.0, tolerance), -1, both, self._tools, self.trial, no_newton(NODES), problem)
+        attempt(0.0, (-1.0, tolerance), -1, both, self._tools, self.trial, self._none, problem)
         self.last_loss = self.loss = float(self.sums.losses[0])
         self.pulls = self.sums.pulls[0].copy()
         self.heights = self.sums.predictions[0].copy()
@@ -248,6 +244,9 @@ class WallStepper:
         self._length, self._last = 0.1 / fastest if fastest > 0 else np.inf, 0.0
         self._response: Response | None = None
         self._fresh = self._slow = False
+        # Pulls of a longer trial that was cut short, its length, and how far the flow has come in it.
+        self._plan: tuple[Floats, float, float] | None = None
+        self._aim = 0.0
 
     @property
     def before(self) -> Neurons:
@@ -263,19 +262,28 @@ class WallStepper:
         samples = self.problem.samples
         return float(self.problem.scale * np.abs(samples.lengths * self.pulls).sum())
 
-    def _resampled(self, start: float, ratio: float) -> Floats:
-        """Return the polynomials of the last trial at the nodes of [start, start + ratio]."""
+    def _resampled(self, pulls: Floats, start: float, ratio: float) -> Floats:
+        """Return the polynomials of a trial at the nodes of [start, start + ratio]."""
         shares = start + ratio * self.trial.nodes
-        found: Floats = (np.vander(shares, NODES, increasing=True) @ self._field.powers) @ self.trial.pulls
+        found: Floats = (np.vander(shares, NODES, increasing=True) @ self._field.powers) @ pulls
         return found
+
+    def _guess(self, step: float) -> Floats:
+        """Return pulls at the nodes of the next step, from those of a plan or of the last step."""
+        if self._plan is not None:
+            pulls, length, come = self._plan
+            if come + step <= 1.2 * length:
+                return self._resampled(pulls, come / length, step / length)
+        if 0 < step <= 1.5 * self._last:
+            return self._resampled(self.trial.pulls, 1.0, step / self._last)
+        return np.broadcast_to(self.pulls, self.trial.pulls.shape)
 
     def make(self, remaining: float) -> float:
         """Make one step, not longer than `remaining`; return its length, 0 if none could be made."""
         fastest = self._fastest()
         step = min(self._length, remaining, LONGEST / fastest if fastest > 0 else np.inf)
         if self._last > 0:
-            ratio = step / self._last
-            self.trial.pulls[:] = self._resampled(1.0, ratio) if ratio <= 1.5 else self.pulls
+            self.trial.pulls[:] = self._guess(step)
         if not np.isfinite(self.trial.pulls).all():
             return 0.0
         self._fresh = False
@@ -290,7 +298,7 @@ class WallStepper:
                 continue
             if shorter == 0.0:
                 return self._accepted(step, remaining)
-            self.trial.pulls[:] = self._resampled(0.0, shorter / step)
+            self.trial.pulls[:] = self._resampled(self.trial.pulls, 0.0, shorter / step)
             if not np.isfinite(self.trial.pulls).all():
                 self.trial.pulls[:] = self.pulls
             step = shorter
@@ -299,7 +307,7 @@ class WallStepper:
     def _tried(self, step: float) -> float:
         """Try a step; return 0 if it is good, else the length to try instead (the same: with other means)."""
         trial, problem = self.trial, self.problem
-        newton = no_newton(NODES) if self._response is None else self._response.newton(step, self.integral)
+        newton = self._none if self._response is None else self._response.newton(step, self._parts)
         limits, both = (self.rest, self.tolerance), (self.now, self._then)
         status = attempt(step, limits, MOST_SWEEPS, both, self._tools, trial, newton, problem)
         self.counters.sweeps += int(trial.results[0]) + 1
@@ -308,12 +316,15 @@ class WallStepper:
             return step
         if status == SLOW:
             trial.pulls[:] = self.pulls
-            if not self._fresh and len(self.pulls) <= MOST_STIFF:
+            if trial.results[1] < FAR and not self._fresh and len(self.pulls) <= MOST_STIFF:
                 self._renew()
                 return step
             return 0.4 * step
+        if status == KINKED:
+            return self._shortened(step, np.inf)
         if status != FINE:
-            return 0.5 * step
+            trial.pulls[:] = self.pulls
+            return 0.4 * step
         # Kinks before the first node are not seen at the shares between the nodes.
         shares, impacts = self._impacts(step)
         unseen = float(impacts[shares < trial.nodes[0]].sum())
@@ -333,21 +344,34 @@ class WallStepper:
     def _shortened(self, step: float, error: float) -> float:
         """Return a shorter length: up to the first event that is too big, or by the error's order."""
         shares, impacts = self._impacts(step)
-        big = np.flatnonzero(impacts > 0.3 * self.tolerance)
+        big = np.flatnonzero(impacts > max(BIG * self.tolerance, 0.3 * impacts.max(initial=0.0)))
         if big.size:
             first = float(shares[big].min())
             if 1e-9 < first < 1.0 - 1e-9:
                 self.counters.cuts += 1
+                self._plan = self.trial.pulls.copy(), step, 0.0
+                self._aim = self._after(first, step)
                 return step * first * (1.0 + 1e-10)
+        if not np.isfinite(error):
+            return 0.3 * step
         order = 1.0 / 3.0 if impacts.sum() > 0.1 * self.tolerance else 1.0 / (NODES + 1)
         return step * min(max(0.2, 0.85 * error**-order), 0.9)
 
+    def _after(self, first: float, step: float) -> float:
+        """Return a length for the step after one that is cut at this share, by the kinks that follow."""
+        count, rest = int(self.log.used[0]), step * (1.0 - first)
+        shares = (self.log.shares[:count] - first) / (1.0 - first)
+        kinks = self.log.kinks[:count] * self.trial.gains[self.log.walls[:count]]
+        impacts = rest**2 * (kinks * shares * (1.0 - shares))[shares > 1e-9]
+        error = max(0.25 * impacts.max(initial=1e-300), 0.08 * impacts.sum()) / self.tolerance
+        return rest * float(min(1.0, 0.85 * error ** (-1.0 / 3.0)))
+
     def _impacts(self, step: float) -> tuple[Floats, Floats]:
         """Return shares and sizes of what the events' kinks leave to the polynomials."""
-        count, problem = int(self.log.used[0]), self.problem
+        count = int(self.log.used[0])
         shares = self.log.shares[:count]
-        kinks = self.log.kinks[:count] * self._gains[self.log.walls[:count]]
-        return shares, MISSED * step**2 * kinks * shares * (1.0 - shares) * problem.scale
+        kinks = self.log.kinks[:count] * self.trial.gains[self.log.walls[:count]]
+        return shares, step**2 * kinks * shares * (1.0 - shares)
 
     def _accepted(self, step: float, remaining: float) -> float:
         """Go to the end of the step, and choose the next length."""
@@ -367,5 +391,9 @@ class WallStepper:
             self._length = max(self._length, step * growth)
         else:
             self._length = step * growth
+        if self._plan is not None:
+            pulls, length, come = self._plan
+            self._plan = (pulls, length, come + step) if come + step < length else None
+            self._length, self._aim = max(self._length, self._aim), 0.0
         self._last = step
         return step

@@ -15,11 +15,15 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numba import njit
+from numpy.typing import NDArray
 
 from shallowflow.arrays import Floats
+from shallowflow.kernels.shared.compilation import INTERNAL
 from shallowflow.kernels.walls.arrangement import LOGISTIC, NORM, Problem
 from shallowflow.kernels.walls.desk import Neurons
 
+Complexes = NDArray[np.complex128]
 FLOOR = 1e-12
 """Curvatures below this share of the largest count as this."""
 
@@ -40,24 +44,58 @@ class Response:
         curvature = curvatures(predictions, problem)
         self.roots = np.sqrt(np.maximum(curvature, FLOOR * curvature.max(initial=1e-300)))
         kernel = self.roots[:, None] * tangent_kernel(neurons, problem) * self.roots
-        self.values, self.vectors = np.linalg.eigh(kernel)
-        self.values = np.maximum(self.values, 0.0)
+        values, vectors = np.linalg.eigh(kernel)
+        self.values, self.vectors = np.maximum(values, 0.0), np.ascontiguousarray(vectors)
 
-    def newton(self, step: float, integral: Floats) -> Newton:
-        """Return what a sweep of a step needs."""
-        terms, size = len(integral), len(self.values)
-        systems = np.eye(terms) + step * self.values[:, None, None] * integral
-        return Newton(
-            np.ascontiguousarray(self.vectors),
-            self.roots,
-            np.asarray(np.linalg.inv(systems), np.float64),
-            np.zeros((2, terms, size)),
-        )
+    def newton(self, step: float, parts: tuple[Complexes, Complexes]) -> Newton:
+        """Return what a sweep of a step needs; parts: of A (`spectral_parts`)."""
+        roots, projections = parts
+        terms, size = len(roots), len(self.values)
+        shares = 1.0 / (1.0 + step * self.values[:, None] * roots)
+        inverses = (shares @ projections).real.reshape(size, terms, terms)
+        return Newton(self.vectors, self.roots, np.ascontiguousarray(inverses), np.zeros((2, terms, size)))
+
+
+def spectral_parts(matrix: Floats) -> tuple[Complexes, Complexes]:
+    """Return the eigenvalues μ (q,) of a matrix and its projections P_k (q, q²): f(A) = Σ_k f(μ_k) P_k."""
+    roots, vectors = np.linalg.eig(matrix)
+    rows = np.linalg.inv(vectors)
+    return roots, (vectors.T[:, :, None] * rows[:, None, :]).reshape(len(roots), -1)
 
 
 def no_newton(terms: int) -> Newton:
     """Return what makes plain sweeps."""
     return Newton(np.zeros((0, 0)), np.zeros(0), np.zeros((0, terms, terms)), np.zeros((2, terms, 0)))
+
+
+@njit(cache=True, **INTERNAL)
+def correct(pulls: Floats, residuals: Floats, newton: Newton) -> None:
+    """Add the correction to the pulls (q, n), or the residuals themselves."""
+    terms, size = residuals.shape
+    if newton.roots.size == 0:
+        for node in range(terms):
+            for k in range(size):
+                pulls[node, k] += residuals[node, k]
+        return
+    turned, solved = newton.work[0], newton.work[1]
+    for node in range(terms):
+        for e in range(size):
+            turned[node, e] = 0.0
+        for k in range(size):
+            part = residuals[node, k] / newton.roots[k]
+            for e in range(size):
+                turned[node, e] += part * newton.vectors[k, e]
+    for node in range(terms):
+        for e in range(size):
+            solved[node, e] = 0.0
+            for other in range(terms):
+                solved[node, e] += newton.inverses[e, node, other] * turned[other, e]
+    for node in range(terms):
+        for k in range(size):
+            part = 0.0
+            for e in range(size):
+                part += newton.vectors[k, e] * solved[node, e]
+            pulls[node, k] += newton.roots[k] * part
 
 
 def curvatures(predictions: Floats, problem: Problem) -> Floats:

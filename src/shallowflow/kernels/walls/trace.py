@@ -18,6 +18,8 @@ from shallowflow.kernels.walls.desk import (
     Desk,
     Log,
     Neurons,
+    Push,
+    first_leaving,
     first_release,
     first_wall,
     put_onto_walls,
@@ -45,33 +47,33 @@ MOST_EVENTS, MOST_STRETCHES = 60, 4000
 FINE, CROWDED, FULL = 0, 1, 2
 
 
-@njit(cache=True, **ONCE)
-def _local_forces(start: float, span: float, step: float, desk: Desk, problem: Problem) -> float:
+@njit(cache=True, **INTERNAL)
+def _local_forces(start: float, span: float, step: float, push: Push, aligned: int) -> float:
     """Set D·step·length on a stretch from `start`, at most `span` long, projected; return its length."""
-    terms, rank = desk.forces.shape
+    forces, local, frame, poly, tails = push.forces, push.local, push.frame, push.poly, push.tails
+    terms, rank = forces.shape
     for p in range(terms):
         for i in range(rank):
-            desk.local[p, i] = desk.forces[p, i]
+            local[p, i] = forces[p, i]
     if start != 0.0:
         for first in range(terms - 1):
             for p in range(terms - 2, first - 1, -1):
                 for i in range(rank):
-                    desk.local[p, i] += start * desk.local[p + 1, i]
-    frame = desk.frame
+                    local[p, i] += start * local[p + 1, i]
     if frame.sizes[0] > 0:
         for p in range(terms):
-            if problem.aligned:
+            if aligned:
                 for k in range(frame.sizes[0]):
-                    desk.local[p, frame.walls[k]] = 0.0
+                    local[p, frame.walls[k]] = 0.0
             else:
-                multipliers(desk.local[p], frame, desk.multipliers[p])
-                project(desk.local[p], frame)
+                multipliers(local[p], frame, push.multipliers[p])
+                project(local[p], frame)
     length = span
-    lengths_of(desk.local, desk.poly)
+    lengths_of(local, poly)
     for _ in range(60):
         total, factor = 0.0, length
         for p in range(terms):
-            total += desk.poly[p] * factor
+            total += poly[p] * factor
             factor *= length
         if step * total <= STRETCH:
             break
@@ -79,27 +81,28 @@ def _local_forces(start: float, span: float, step: float, desk: Desk, problem: P
     factor = step * length
     for p in range(terms):
         for i in range(rank):
-            desk.local[p, i] *= factor
-        desk.tails[p] = factor * desk.poly[p]
+            local[p, i] *= factor
+        tails[p] = factor * poly[p]
         factor *= length
     for p in range(terms - 2, -1, -1):
-        desk.tails[p] += desk.tails[p + 1]
+        tails[p] += tails[p + 1]
     return length
 
 
 @njit(cache=True, **INTERNAL)
-def _add(first: int, last: int, signs: Ints, products: Floats, sums: Sums, problem: Problem) -> None:
-    """Add a neuron to the sums at shares first, …, last − 1, by its present signs."""
-    active, everyone, rank = sums.active, sums.everyone, problem.normals.shape[1]
-    for i in range(first * rank, last * rank):
+def _add(
+    first: int, last: int, signs: Ints, products: Floats, active: Floats, everyone: Floats, aligned: int
+) -> None:
+    """Add a neuron to the sums from place `first` on, before `last`, by its present signs."""
+    for i in range(first, last):
         everyone[i] += products[i]
     for w in range(signs.size):
         if signs[w] > 0:
-            if problem.aligned:
-                for row in range(first, last):
-                    active[w, row] += products[row * rank + w]
+            if aligned:
+                for row in range(first // signs.size, last // signs.size):
+                    active[w, row] += products[row * signs.size + w]
             else:
-                for i in range(first * rank, last * rank):
+                for i in range(first, last):
                     active[w, i] += products[i]
 
 
@@ -115,43 +118,44 @@ def _evaluate(u: float, order: int, factor: float, series: Floats, target: Float
         target[i] *= factor
 
 
-@njit(cache=True, **ONCE)
+@njit(cache=True, **INTERNAL)
 def _meet(share: float, tiny: float, outer: float, desk: Desk, field: Field, problem: Problem) -> int:
     """List the walls of an event at `share`: those met, and those on which the neuron slides; return how
     many.
 
     D_rest is left in `meeting.rest`, D before the event in `desk.pulls`.
     """
-    normals, meeting = problem.normals, desk.meeting
+    normals, meeting, push = problem.normals, desk.meeting, desk.push
+    frame, forces, poly = push.frame, push.forces, push.poly
     walls, rank = normals.shape
     for i in range(rank):
-        total = desk.forces[desk.poly.size - 1, i]
-        for p in range(desk.poly.size - 2, -1, -1):
-            total = total * share + desk.forces[p, i]
+        total = forces[poly.size - 1, i]
+        for p in range(poly.size - 2, -1, -1):
+            total = total * share + forces[p, i]
         desk.pulls[i], meeting.rest[i] = total, total
-    if desk.frame.sizes[0] > 0:
+    if frame.sizes[0] > 0:
         if problem.aligned:
-            for k in range(desk.frame.sizes[0]):
-                desk.pulls[desk.frame.walls[k]] = 0.0
+            for k in range(frame.sizes[0]):
+                desk.pulls[frame.walls[k]] = 0.0
         else:
-            project(desk.pulls, desk.frame)
+            project(desk.pulls, frame)
     count = Signed(0)
     for w in range(walls):
         z, speed = dot(desk.w, normals, w), -outer * dot(desk.pulls, normals, w)
         sign = desk.signs[w]
         if sign != 0 and (abs(z) > TOGETHER * tiny or (sign * speed > 0.0 and sign * z > -tiny)):
             continue
-        shift(field.jumps, w, share, 1.0, desk.poly)
-        meeting.walls[count], meeting.sides[count], meeting.jumps[count] = w, sign, desk.poly[0]
+        shift(field.jumps, w, share, 1.0, poly)
+        meeting.walls[count], meeting.sides[count], meeting.jumps[count] = w, sign, poly[0]
         desk.z[count] = speed
         if sign != 0:
             for i in range(rank):
-                meeting.rest[i] -= sign * desk.poly[0] * normals[w, i]
+                meeting.rest[i] -= sign * poly[0] * normals[w, i]
         count += 1
     return count
 
 
-@njit(cache=True, **ONCE)
+@njit(cache=True, **INTERNAL)
 def _note(neuron: int, share: float, outer: float, many: int, two: int, desk: Desk, log: Log) -> int:
     """Take over the signs of a meeting of `many` walls, and log those that changed; return how many did."""
     meeting, changed = desk.meeting, 0
@@ -218,15 +222,23 @@ def _first_event(
     start: float, length: float, order: int, rest: float, desk: Desk, field: Field, problem: Problem
 ) -> float:
     """Return where on the stretch something happens to the neuron, or `NONE`."""
-    outer = desk.outer[0]
-    tiny = ROUNDING * max(desk.norms[0], abs(outer))
-    first = first_wall(order, tiny, desk, problem)
-    if desk.frame.sizes[0] > 0:
-        way = outer if abs(outer) > tiny else desk.outer[1] if order > 0 else 0.0
+    series, push, normals, aligned = desk.series, desk.push, problem.normals, problem.aligned
+    outer = series.outer[0]
+    tiny = ROUNDING * max(series.norms[0], abs(outer))
+    first = first_wall(order, tiny, desk.signs, series, normals, aligned)
+    count, rank = push.frame.sizes[0], push.frame.sizes[1]
+    if count > 0:
+        way = outer if abs(outer) > tiny else series.outer[1] if order > 0 else 0.0
         way = 1.0 if way >= 0.0 else -1.0
-        first = min(first, first_release(start, length, way, rest, desk, field, problem))
+        if aligned or count == rank:
+            released = first_release(start, length, way, rest, push, series.passing, field.jumps, aligned)
+        else:
+            released = first_leaving(
+                start, length, way, rest, desk.pulls, push, desk.meeting, field.jumps, normals
+            )
+        first = min(first, released)
         if abs(outer) > tiny:
-            first = min(first, first_zero(desk.outer, order, way, 0.0))
+            first = min(first, first_zero(series.outer, order, way, 1.0))
     return first
 
 
@@ -252,10 +264,11 @@ def _leave(neuron: int, reached: int, outer: float, desk: Desk, then: Neurons) -
     then.outer[neuron] = outer
 
 
-@njit(cache=True, **INTERNAL)
+@njit(cache=True, **ONCE)
 def sweep(
     step: float,
     rest: float,
+    negligible: float,
     shares: Floats,
     now: Neurons,
     then: Neurons,
@@ -265,16 +278,27 @@ def sweep(
     """Follow all neurons from the beginning of a step of length `step` to shares[-1], and add them up; return
     how that went.
 
-    A step of no length is the start: with rest < 0 neurons get their signs, 0 on walls and at w = 0; then
-    `settle` decides about those.
+    rest: a force that counts as none; negligible: the share of a neuron that series may leave out. A step of
+    no length is the start: with rest < 0 neurons get their signs, 0 on walls and at w = 0; then `settle`
+    decides about those.
     """
     desk, field, sums, log = tools
-    end, rank = shares[shares.size - 1], problem.normals.shape[1]
+    series, push = desk.series, desk.push
+    w, signs, products, frame, local, tails = (
+        desk.w,
+        desk.signs,
+        desk.products,
+        push.frame,
+        push.local,
+        push.tails,
+    )
+    normals, aligned, active, everyone = problem.normals, problem.aligned, sums.active, sums.everyone
+    end, rank = shares[shares.size - 1], normals.shape[1]
     for neuron in range(now.outer.size):
         _fetch(neuron, now, desk)
         outer, start = now.outer[neuron], 0.0
         if rest < 0.0:
-            _first_signs(outer, desk, problem.normals)
+            _first_signs(outer, desk, normals)
         reached, added, events, stretches = Signed(0), Signed(0), 0, 0
         fresh, decided = True, False
         while start < end:
@@ -282,31 +306,33 @@ def sweep(
             if stretches > MOST_STRETCHES or events > MOST_EVENTS:
                 return CROWDED
             if fresh:
-                take_up(desk.signs, desk.flat, desk.frame, field, problem.normals, problem.aligned)
-            put_onto_walls(desk.w, desk.frame, problem.aligned)
-            length = _local_forces(start, end - start, step, desk, problem)
-            order = expand(desk.w, outer, desk.local, desk.tails, desk.padded, desk.padded_outer, desk.norms)
+                take_up(signs, push.flat, frame, field, normals, aligned)
+            put_onto_walls(w, frame, aligned)
+            length = _local_forces(start, end - start, step, push, aligned)
+            order = expand(
+                w, outer, local, tails, series.padded, series.padded_outer, series.norms, negligible
+            )
             if step > 0.0:
                 first = _first_event(start, length, order, rest, desk, field, problem)
                 if decided and first <= 1e-12:
                     # It has just been decided that nothing changes here.
                     first = NONE
             else:
-                first = 0.0 if fresh and rest >= 0.0 and desk.frame.sizes[0] > 0 and events == 0 else NONE
+                first = 0.0 if fresh and rest >= 0.0 and frame.sizes[0] > 0 and events == 0 else NONE
             fresh = False
             u, whole = min(first, 1.0), first >= 1.0 and start + length >= end
             while reached < shares.size and (shares[reached] <= start + length * u or whole):
                 at = (shares[reached] - start) / length
-                products = desk.products[reached * rank : (reached + 1) * rank]
-                _evaluate(at, order, value(desk.outer, order, at), desk.inner, products)
+                place = products[reached * rank : (reached + 1) * rank]
+                _evaluate(at, order, value(series.outer, order, at), series.inner, place)
                 reached += 1
-            _evaluate(u, order, 1.0, desk.inner, desk.w)
-            outer = value(desk.outer, order, u)
+            _evaluate(u, order, 1.0, series.inner, w)
+            outer = value(series.outer, order, u)
             if first > 1.0:
                 start = end if length == end - start else start + length
                 continue
             start += length * first
-            _add(added, reached, desk.signs, desk.products, sums, problem)
+            _add(added * rank, reached * rank, signs, products, active, everyone, aligned)
             added = reached
             decided = _event(neuron, start, outer, rest, desk, field, log, problem) == 0
             fresh = True
@@ -314,5 +340,5 @@ def sweep(
             if log.used[0] > log.neurons.size:
                 return FULL
         _leave(neuron, reached * rank, outer, desk, then)
-        _add(added, shares.size, desk.signs, desk.products, sums, problem)
+        _add(added * rank, shares.size * rank, signs, products, active, everyone, aligned)
     return FINE

@@ -29,9 +29,8 @@ from numpy.typing import ArrayLike
 from shallowflow.arrays import Bools, Floats, FrozenArrays, positive, public, unit_interval, vector
 from shallowflow.data.dataset import Dataset
 from shallowflow.errors import InvalidInputError
-from shallowflow.landscape.geometry.activity import Signs, signs_of
+from shallowflow.landscape.geometry.activity import Signs, gates_of, signs_of, unbounded_gates
 from shallowflow.landscape.geometry.cones import LIMIT, Cones, cones, span_of
-from shallowflow.landscape.geometry.subgradient import gates_of, unbounded_gates
 from shallowflow.models.loss import Loss, SquareLoss
 from shallowflow.models.networks import ReLUNetwork
 

@@ -1,9 +1,19 @@
-"""Which neurons are active on which data points: the one meaning of "active".
+"""Which neurons are active on which data points: the one meaning of "active"; the gradient where one rests.
 
 A neuron is active on x if ⟨w, x⟩ > 0 (x > b for a knot b), inactive if it is < 0, and *resting* if x lies on
 its hyperplane. Rounded weights do not carry exact zeros: a flow that holds a neuron at ⟨w, x⟩ = 0 leaves a
 product of ±1e-17, whose sign means nothing. So what is within rounding of zero is resting, and so is what a
 flow says that it held. σ'(0) = 0: a resting pair contributes nothing, as an inactive one.
+
+The minimal-norm element of the subgradient set, for neurons that lie on data hyperplanes.
+
+For one neuron let B = Σ_{k∉K} gate_k c_k n_k be the part of the (inner) gradient whose gates are known and
+u_k = c_k n_k, k ∈ K, the parts whose gates may be anything in [slope, 1] because ⟨w, x_k⟩ = 0. The flow takes
+
+    min_{slope ≤ η_k ≤ 1} ‖B + Σ_{k∈K} η_k u_k‖,
+
+[early_alignment] §2.1 and (17). With all η inside the bounds the result is orthogonal to every u_k: the
+neuron slides.
 """
 
 from __future__ import annotations
@@ -11,7 +21,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from shallowflow.arrays import Floats, Ints, public, shown
+from shallowflow.arrays import Bools, Floats, Ints, numbers, public, shown, unit_interval
 from shallowflow.data.dataset import checked_dataset
 from shallowflow.errors import InvalidInputError
 from shallowflow.models.networks import KnotNetwork, LogScaledNetwork, Network, ReLUNetwork
@@ -99,3 +109,170 @@ def check_relu_problem(network: object, dataset: object, *, log_scaled: bool = F
         raise InvalidInputError(
             f"dataset: inputs must have the network's dimension {network.dimension}, got {found.dimension}"
         )
+
+
+SAME = 1e-9
+"""Parts are taken for linearly dependent below this share of the largest one."""
+STEADY = 1e-6
+"""Above this share triangular solves replace the singular value decomposition."""
+FULLY = 1.0 - 1e-12
+"""A multiplier beyond this is that of a neuron that leaves."""
+DEPENDENT = 1e-7
+"""Unit normals with a smaller part outside the span of others depend on them."""
+EXCHANGES = 20
+"""Exchanges of gates between the bounds and the inside before a slower, safe method takes over."""
+
+
+@public
+def minimal_gates(known: Floats, parts: Floats, slope: float = 0.0) -> Floats:
+    """Return the gates η (k,) that minimise ‖known + η @ parts‖ over [slope, 1]^k.
+
+    known: (d,); parts: (k, d). One part has a closed form; several are a box-constrained least-squares
+    problem, solved by exchanging all gates that break the optimality conditions at once.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> minimal_gates(np.array([1.0, 3.0]), np.array([[-4.0, 0.0]]))
+    array([0.25])
+    """
+    known, parts, slope = (
+        numbers(known, "known", 1),
+        numbers(parts, "parts", 2),
+        unit_interval(slope, "slope"),
+    )
+    if parts.shape[1] != len(known):
+        raise InvalidInputError(f"parts: must have shape (k, {len(known)}) as `known`, got {parts.shape}")
+    return gates_of(known, parts, unit_interval(slope, "slope"))
+
+
+def gates_of(known: Floats, parts: Floats, slope: float) -> Floats:
+    """Return `minimal_gates` of checked arguments."""
+    if len(parts) == 1:
+        return np.clip(unbounded_gate(known, parts[0], slope), slope, 1.0)[None]
+    exchanged = _exchanged(known, parts, slope)
+    if exchanged is not None:
+        return exchanged
+    from scipy.optimize import lsq_linear
+
+    result = lsq_linear(parts.T, -known, bounds=(slope, 1.0), method="bvls", tol=1e-15)
+    # Rounding can leave the box by a bit.
+    return np.clip(np.asarray(result.x, dtype=np.float64), slope, 1.0)
+
+
+def unbounded_gates(known: Floats, parts: Floats) -> Floats:
+    """Return the gates η (k,) that minimise ‖known + η @ parts‖ without bounds.
+
+    known: (d,), or (d, F) for many such problems with the same parts (k, d); the gates are then (k, F).
+    """
+    if len(parts) <= parts.shape[1]:
+        left, corner = np.linalg.qr(parts.T)
+        sizes = np.abs(np.diagonal(corner))
+        if sizes.min() > STEADY * sizes.max():
+            return np.asarray(np.linalg.solve(corner, -(left.T @ known)))
+    return np.asarray(np.linalg.lstsq(parts.T, -known, rcond=SAME)[0])
+
+
+def _exchanged(known: Floats, parts: Floats, slope: float) -> Floats | None:
+    """Return the gates by block exchanges from the unbounded ones, or None if these do not settle."""
+    gates = unbounded_gates(known, parts)
+    side = np.where(gates > 1.0, 1, np.where(gates < slope, -1, 0))
+    rounding = 1e-14 * np.linalg.norm(parts, axis=1) * np.abs(parts).sum()
+    for _ in range(EXCHANGES):
+        inside = side == 0
+        gates = np.where(side > 0, 1.0, slope)
+        if inside.any():
+            gates[inside] = unbounded_gates(known + gates[~inside] @ parts[~inside], parts[inside])
+        rates = parts @ (known + gates @ parts)
+        out = np.where(gates > 1.0, 1, np.where(gates < slope, -1, 0))
+        back = side * rates > rounding
+        if not (out[inside].any() or back.any()):
+            return np.clip(gates, slope, 1.0)
+        side = np.where(inside, out, np.where(back, 0, side))
+    return None
+
+
+def unbounded_gate(known: Floats, part: Floats, slope: float = 0.0) -> Floats:
+    """Return η = −⟨known, part⟩/‖part‖², the gate at which the neuron would slide (slope if part = 0)."""
+    square = part @ part
+    return np.asarray(-(known @ part) / square if square > 0 else slope)
+
+
+def _uniform(number: int) -> float:
+    """Return the number in (0, 1) that the compiled flow draws for a neuron."""
+    from shallowflow.kernels.walls.settle import uniform
+
+    with np.errstate(over="ignore"):
+        return float(uniform.py_func(number))
+
+
+class Meeting:
+    """One neuron at the walls `here` (W,): which of them hold it, and what it may do."""
+
+    def __init__(self, normals: Floats, mean: Floats, jump: Floats, outer: float, here: Bools) -> None:
+        self._normals, self._mean, self._jump, self._outer = normals, mean, jump, outer
+        self._here, self._held = here, here & (outer * jump > 0)
+        self._passing = here & ~self._held
+        # A velocity that counts as none.
+        self._rest = 1e-12 * abs(outer) * float(np.sum(np.abs(mean) + np.abs(jump)))
+
+    def first_signs(self, neuron: int, before: NDArray[np.int8], values: Floats) -> Floats:
+        """Return σ (W,) to begin with: who arrives crosses; who is on a repelling wall has its side drawn.
+
+        The share of each side is the part of time that descent by small steps would spend there.
+        """
+        found = np.where(before == 0, values, before)
+        drawn = self._passing & (before == 0)
+        arriving = self._passing & ~drawn
+        found[arriving] = np.where(self._velocity(found) > 0, 1.0, -1.0)[arriving]
+        if drawn.any():
+            parts = (self._jump[:, None] * self._normals)[self._here]
+            known = (self._mean + np.where(self._here, 0.0, found) * self._jump) @ self._normals
+            balance = np.zeros(len(found))
+            balance[self._here] = np.linalg.lstsq(parts.T, -known)[0]
+            for k, wall in enumerate(np.flatnonzero(drawn).tolist()):
+                found[wall] = 1.0 if _uniform(neuron + 7919 * k) < 0.5 * (1.0 + balance[wall]) else -1.0
+        return found
+
+    def _velocity(self, values: Floats) -> Floats:
+        """Return dz/dt (W,), up to a positive factor."""
+        velocity: Floats = -self._outer * (
+            self._normals @ ((self._mean + values * self._jump) @ self._normals)
+        )
+        return velocity
+
+    def _agreed(self, trial: Floats) -> Floats:
+        """Turn signs of repelling walls, one at a time, until no velocity is against its sign."""
+        trial = trial.copy()
+        for _ in range(2 * int(self._passing.sum()) + 4):
+            if self._held.any():
+                trial[self._held] = 0.0
+                known = (self._mean + trial * self._jump) @ self._normals
+                parts = (self._jump[:, None] * self._normals)[self._held]
+                trial[self._held] = gates_of(known, parts, -1.0)
+            against = self._passing & (trial * self._velocity(trial) < -self._rest)
+            if not against.any():
+                break
+            trial[np.argmax(against)] *= -1.0
+        return trial
+
+    def settled(self, first: Floats, before: NDArray[np.int8]) -> tuple[NDArray[np.int8], Bools]:
+        """Return the signs (W,), and where they were one of two possible ones, (W,)."""
+        values = self._agreed(first)
+        two_valued = np.zeros(len(before), np.bool_)
+        for wall in np.flatnonzero(self._passing & (before == 0)).tolist():
+            other = values.copy()
+            other[wall] *= -1.0
+            two_valued[wall] = self._agreed(other)[wall] == other[wall]
+        signs = np.where(self._here, 0, before).astype(np.int8)
+        inside = np.abs(values) < FULLY
+        signs[self._here] = np.where(inside, 0, np.sign(values))[self._here]
+        # A wall whose normal lies in the span of those along which the neuron slides is not left.
+        slides = self._held & inside
+        if slides.any() and (self._here & ~slides).any():
+            _, sizes, basis = np.linalg.svd(self._normals[slides], full_matrices=False)
+            basis = basis[sizes > DEPENDENT * sizes[0]]
+            rest = self._normals - (self._normals @ basis.T) @ basis
+            bound = np.linalg.norm(rest, axis=1) < DEPENDENT
+            signs[self._here & bound & (np.abs(self._velocity(values)) <= self._rest)] = 0
+        return signs, two_valued

@@ -38,8 +38,12 @@ from shallowflow.landscape.two_timescale.population import (
     population_loss,
     separation,
 )
-from shallowflow.landscape.two_timescale.proof_steps import fast_time
-from shallowflow.landscape.two_timescale.step_classes import checked_target, step_class, times_by_neighbours
+from shallowflow.landscape.two_timescale.step_classes import (
+    checked_target,
+    fast_time,
+    step_class,
+    times_by_neighbours,
+)
 from shallowflow.models.networks import AdditiveStepNetwork, KnotNetwork, Network, ReLUNetwork, StepNetwork
 
 SHARE = 0.01

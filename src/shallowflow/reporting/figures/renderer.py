@@ -39,7 +39,12 @@ from shallowflow.arrays import one_of
 from shallowflow.experiments.figure import Animation, Figure, Panel, Series
 from shallowflow.files import write_atomically
 from shallowflow.reporting.figures.panels import (
+    COLOURS,
+    CYCLE,
     DOTTED,
+    FAINT,
+    PAPER,
+    STYLE,
     draw_panel,
     draw_polar_panel,
     has_data,
@@ -47,7 +52,6 @@ from shallowflow.reporting.figures.panels import (
     look,
     move_series,
 )
-from shallowflow.reporting.figures.style import COLOURS, CYCLE, FAINT, PAPER, STYLE
 
 FORMATS = ("svg", "png")
 DOTS_PER_INCH = 160
