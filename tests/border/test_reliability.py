@@ -62,6 +62,22 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         ),
         "cannot be computed in double precision",
     ),
+    "R4, labels": (
+        lambda: sf.saddle_to_saddle(PAIR, sf.Dataset(np.eye(2), [1e160, -1e160])),
+        "^saddle_to_saddle: cannot be computed in double precision",
+    ),
+    "R8, overflow": (
+        lambda: sf.least_squares_outer(
+            sf.ReLUNetwork([[1e300, 1e300]], [1.0]), sf.Dataset([[1e300, 1.0], [1.0, 2.0]], [1.0, 2.0])
+        ),
+        "^least_squares_outer: cannot be computed in double precision",
+    ),
+    "R8, tiny inputs": (
+        lambda: sf.least_squares_outer(
+            sf.KnotNetwork([0.0, 0.2], [1.0, 0.2]), sf.Dataset([[0.0], [1e-320]], [1.0, 2.0])
+        ),
+        "^dataset: the outer weights of least squares overflow",
+    ),
     "R8, dimensions": (
         lambda: landscape.neuron_alignment(sf.ReLUNetwork(np.ones((2, 4)), np.ones(2)), PLANE),
         "^dataset: inputs must have the network's dimension 4, got 2",
@@ -85,6 +101,12 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
 }
 ENDING: dict[str, tuple[Callable[[], sf.Trajectory], str]] = {
     "R6, at rest": (lambda: sf.gradient_flow(PAIR, PLANE, until=1e12, engine="walls"), "completed"),
+    "R8, scale": (
+        lambda: sf.gradient_descent(
+            sf.ReLUNetwork([[1.0, 1.0]], [1.0], 0.0, 1e308), PLANE, step=0.1, steps=3
+        ),
+        "diverged",
+    ),
     "R9, fast": (
         lambda: sf.gradient_flow(PAIR, PLANE, until=5.0, epsilon=1e20, engine="walls"),
         "stalled",
@@ -133,3 +155,10 @@ def test_inputs_at_the_origin_leave_a_certificate_without_nan() -> None:
         certificate = CERTIFICATES["weak_interaction/theorem-1"](one, dataset)
     assert certificate.holds is False
     assert "nan" not in str(certificate)
+
+
+def test_activations_take_lists() -> None:
+    lists: Any = [-1.0, 0.02]
+    for activation in (sf.CubicStep(0.1), sf.LeakyReLU(0.1)):
+        assert activation(lists).tolist() == activation(np.array(lists)).tolist()
+        assert activation.derivative(lists).tolist() == activation.derivative(np.array(lists)).tolist()

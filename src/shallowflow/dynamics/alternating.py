@@ -15,7 +15,7 @@ from functools import partial
 
 import numpy as np
 
-from shallowflow.arrays import Floats, Ints, count, one_of, positive
+from shallowflow.arrays import Floats, Ints, count, one_of, positive, public
 from shallowflow.data.dataset import Dataset, sort_data
 from shallowflow.dynamics.adam import Moments, Rates
 from shallowflow.dynamics.clock.loop import Progress, run
@@ -30,6 +30,7 @@ from shallowflow.dynamics.clock.problem import (
 from shallowflow.dynamics.clock.protocol import flatten
 from shallowflow.dynamics.clock.trajectory import Setting, Trajectory
 from shallowflow.dynamics.engines.stepping import Stepping
+from shallowflow.errors import InvalidInputError
 from shallowflow.models.loss import SquareLoss
 from shallowflow.models.networks import (
     OUTER_LAYER,
@@ -42,6 +43,7 @@ from shallowflow.models.networks import (
 )
 
 
+@public
 def least_squares_outer(network: Network, dataset: Dataset) -> Network:
     """Return the network with the outer weights (and offset) of least squares, of minimum norm: c = A⁺y.
 
@@ -55,6 +57,14 @@ def least_squares_outer(network: Network, dataset: Dataset) -> Network:
     array([ 3., -1.])
     """
     check_problem(network, dataset)
+    best = _least_squares(network, dataset)
+    if not np.all(np.isfinite(flatten(best))):
+        raise InvalidInputError("dataset: the outer weights of least squares overflow; rescale the data")
+    return best
+
+
+def _least_squares(network: Network, dataset: Dataset) -> Network:
+    """Return the network of least squares, whatever numbers it has."""
     if isinstance(network, KnotNetwork):
         points = distinct_points(dataset)
         return network.moved({"outer": minimum_norm_outer(network.knots, points)})
@@ -163,7 +173,7 @@ class Alternating(Stepping[Network]):
     """One inner step, one least-squares solve, in turn; O(m + n) each for a `KnotNetwork`."""
 
     def __init__(self, task: Task, inner: str) -> None:
-        super().__init__(least_squares_outer(task.network, task.dataset), task.measure, 1.0)
+        super().__init__(_least_squares(task.network, task.dataset), task.measure, 1.0)
         self.name, self._size = inner, task.step
         self._moments = Moments(Rates()) if inner == "adam" else None
         self._gradient, self._outer = _parts(task)

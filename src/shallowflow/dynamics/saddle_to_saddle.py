@@ -16,7 +16,18 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 
-from shallowflow.arrays import Bools, Floats, Ints, count, frozen, non_negative, positive, shown, vector
+from shallowflow.arrays import (
+    Bools,
+    Floats,
+    Ints,
+    count,
+    frozen,
+    non_negative,
+    positive,
+    public,
+    shown,
+    vector,
+)
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.clock.codec import Arrays, FileKind, Header, check_shape, format_of
 from shallowflow.dynamics.clock.loop import run
@@ -281,6 +292,7 @@ class SaddleToSaddle(Trajectory[ReLUNetwork]):
         return self.jump_times + self.corrections / positive(acceleration, "acceleration")
 
 
+@public
 def saddle_to_saddle(network: ReLUNetwork | LogScaledNetwork, dataset: Dataset) -> SaddleToSaddle:
     """Follow the jump process to which gradient flow tends as the start shrinks, [incremental] Algorithm 1.
 

@@ -42,13 +42,13 @@ class CubicStep:
 
     def __call__(self, z: Floats) -> Floats:
         """Return σ(z/η)."""
-        scaled = np.clip(z / self.sharpness, -0.5, 0.5)
+        scaled = np.clip(np.asarray(z) / self.sharpness, -0.5, 0.5)
         tail = 4.0 * (0.5 - np.abs(scaled)) ** 3
         return np.where(scaled < 0, tail, 1.0 - tail)
 
     def derivative(self, z: Floats) -> Floats:
         """Return σ'(z/η)/η."""
-        inside = np.maximum(0.5 - np.abs(z / self.sharpness), 0.0)
+        inside = np.maximum(0.5 - np.abs(np.asarray(z) / self.sharpness), 0.0)
         return 12.0 * inside**2 / self.sharpness
 
 

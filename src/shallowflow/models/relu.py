@@ -109,11 +109,11 @@ class LeakyReLU:
 
     def __call__(self, z: Floats) -> Floats:
         """Return max(z, slope·z)."""
-        return np.maximum(z, self.slope * z)
+        return np.maximum(z, self.slope * np.asarray(z))
 
     def derivative(self, z: Floats) -> Floats:
         """Return 1 where z > 0 and `slope` elsewhere."""
-        return np.where(z > 0, 1.0, self.slope)
+        return np.where(np.asarray(z) > 0, 1.0, self.slope)
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
@@ -182,7 +182,8 @@ class ReLUNetwork(BaseNetwork):
         gates = np.where(z > 0, 1.0, self.slope)
         features, tangents = gates * z, self.outer[:, None] * gates
         inner = (tangents.T @ tangents) * (inputs @ inputs.T)
-        return self.scale**2 * (features.T @ features + epsilon * inner)
+        # Of NumPy: the square of a Python float raises where it overflows.
+        return np.float64(self.scale) ** 2 * (features.T @ features + epsilon * inner)
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
