@@ -253,16 +253,16 @@ def _leaves(
 
 @njit(cache=True, **INTERNAL)
 def first_leaving(
-    start: float, length: float, way: float, rest: float, pulls: Floats, push: Push, meeting: Meeting,
+    span: tuple[float, float], way: float, rest: float, pulls: Floats, push: Push, meeting: Meeting,
     jumps: Floats, normals: Floats,
 ) -> float:  # fmt: skip
-    """Return where on the stretch a neuron is pulled off walls with dependent normals, or `NONE`.
+    """Return where on a stretch (start, length) a neuron is pulled off dependent walls, or `NONE`.
 
     Samples from the left; after the first at which it leaves, bisection.
     """
     before, after, u = 0.0, NONE, 0.0
     while after == NONE or after - before > 1e-13:
-        if _leaves(start + length * u, way, rest, pulls, push, meeting, jumps, normals):
+        if _leaves(span[0] + span[1] * u, way, rest, pulls, push, meeting, jumps, normals):
             if u == 0.0:
                 return 0.0
             after = u

@@ -170,7 +170,7 @@ def attempt(
         tools[3].used[0] = 0
         sums.active[:] = 0.0
         sums.everyone[:] = 0.0
-        status = sweep(step, rest, negligible, shares, both[0], both[1], tools, problem)
+        status = sweep(step, (rest, negligible), shares, both, tools, problem)
         if status != FINE:
             return status
         set_pulls(shares.size, sums, problem)

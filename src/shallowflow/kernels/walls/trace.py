@@ -19,6 +19,7 @@ from shallowflow.kernels.walls.desk import (
     Log,
     Neurons,
     Push,
+    Series,
     first_leaving,
     first_release,
     first_wall,
@@ -233,9 +234,8 @@ def _first_event(
         if aligned or count == rank:
             released = first_release(start, length, way, rest, push, series.passing, field.jumps, aligned)
         else:
-            released = first_leaving(
-                start, length, way, rest, desk.pulls, push, desk.meeting, field.jumps, normals
-            )
+            span, meeting, jumps = (start, length), desk.meeting, field.jumps
+            released = first_leaving(span, way, rest, desk.pulls, push, meeting, jumps, normals)
         first = min(first, released)
         if abs(outer) > tiny:
             first = min(first, first_zero(series.outer, order, way, 1.0))
@@ -243,12 +243,14 @@ def _first_event(
 
 
 @njit(cache=True, **ONCE)
-def _fetch(neuron: int, now: Neurons, desk: Desk) -> None:
-    """Put a neuron on the desk."""
+def _fetch(neuron: int, rest: float, now: Neurons, desk: Desk, normals: Floats) -> None:
+    """Put a neuron on the desk, with its signs; with rest < 0 it gets its first ones."""
     for i in range(desk.w.size):
         desk.w[i] = now.inner[neuron, i]
     for w in range(desk.signs.size):
         desk.signs[w] = now.signs[neuron, w]
+    if rest < 0.0:
+        _first_signs(now.outer[neuron], desk, normals)
 
 
 @njit(cache=True, **ONCE)
@@ -265,40 +267,51 @@ def _leave(neuron: int, reached: int, outer: float, desk: Desk, then: Neurons) -
 
 
 @njit(cache=True, **ONCE)
+def _record(
+    reached: int,
+    start: float,
+    length: float,
+    order: int,
+    behind: float,
+    shares: Floats,
+    series: Series,
+    products: Floats,
+) -> int:
+    """Write a w at the shares from number `reached` to `behind` on a stretch; return the next number."""
+    rank = series.inner.shape[1]
+    while reached < shares.size and shares[reached] <= behind:
+        at = (shares[reached] - start) / length
+        place = products[reached * rank : (reached + 1) * rank]
+        _evaluate(at, order, value(series.outer, order, at), series.inner, place)
+        reached += 1
+    return reached
+
+
+@njit(cache=True, **ONCE)
 def sweep(
     step: float,
-    rest: float,
-    negligible: float,
+    limits: tuple[float, float],
     shares: Floats,
-    now: Neurons,
-    then: Neurons,
+    both: tuple[Neurons, Neurons],
     tools: tuple[Desk, Field, Sums, Log],
     problem: Problem,
 ) -> int:
     """Follow all neurons from the beginning of a step of length `step` to shares[-1], and add them up; return
     how that went.
 
-    rest: a force that counts as none; negligible: the share of a neuron that series may leave out. A step of
+    limits: a force that counts as none, and the share of a neuron that series may leave out. A step of
     no length is the start: with rest < 0 neurons get their signs, 0 on walls and at w = 0; then `settle`
     decides about those.
     """
-    desk, field, sums, log = tools
+    (desk, field, sums, log), (rest, negligible), now = tools, limits, both[0]
     series, push = desk.series, desk.push
-    w, signs, products, frame, local, tails = (
-        desk.w,
-        desk.signs,
-        desk.products,
-        push.frame,
-        push.local,
-        push.tails,
-    )
+    w, signs, products = desk.w, desk.signs, desk.products
+    frame, local, tails = push.frame, push.local, push.tails
     normals, aligned, active, everyone = problem.normals, problem.aligned, sums.active, sums.everyone
     end, rank = shares[shares.size - 1], normals.shape[1]
     for neuron in range(now.outer.size):
-        _fetch(neuron, now, desk)
+        _fetch(neuron, rest, now, desk, normals)
         outer, start = now.outer[neuron], 0.0
-        if rest < 0.0:
-            _first_signs(outer, desk, normals)
         reached, added, events, stretches = Signed(0), Signed(0), 0, 0
         fresh, decided = True, False
         while start < end:
@@ -321,11 +334,8 @@ def sweep(
                 first = 0.0 if fresh and rest >= 0.0 and frame.sizes[0] > 0 and events == 0 else NONE
             fresh = False
             u, whole = min(first, 1.0), first >= 1.0 and start + length >= end
-            while reached < shares.size and (shares[reached] <= start + length * u or whole):
-                at = (shares[reached] - start) / length
-                place = products[reached * rank : (reached + 1) * rank]
-                _evaluate(at, order, value(series.outer, order, at), series.inner, place)
-                reached += 1
+            behind = end if whole else start + length * u
+            reached = _record(reached, start, length, order, behind, shares, series, products)
             _evaluate(u, order, 1.0, series.inner, w)
             outer = value(series.outer, order, u)
             if first > 1.0:
@@ -339,6 +349,6 @@ def sweep(
             events += 1
             if log.used[0] > log.neurons.size:
                 return FULL
-        _leave(neuron, reached * rank, outer, desk, then)
+        _leave(neuron, reached * rank, outer, desk, both[1])
         _add(added * rank, shares.size * rank, signs, products, active, everyone, aligned)
     return FINE
