@@ -35,8 +35,8 @@ NODES = 8
 FINEST, FINEST_RTOL = 1e-13, 2.3e-14
 """The finest tolerance that double precision can serve, and the finest that SciPy takes."""
 SURE = 0.1
-"""The share of the tolerance that order 8 gets. Where its steps lengthen its estimate is too low: 10 times at a
-tolerance of 1e-8 and 32 times at 1e-10 on steps of 300 random problems, with errors of up to 5.8 tolerances."""
+"""The share of the tolerance that order 8 gets. Where its steps lengthen its estimate is too low: 10 times at
+a tolerance of 1e-8, 32 times at 1e-10 on steps of 300 random problems, errors being up to 5.8 tolerances."""
 LATEST = 1e12
 """The last time, in units of the rates, that is resolved: later, steps of order one vanish in rounding."""
 

@@ -19,7 +19,6 @@ from shallowflow.kernels.walls.desk import (
     Log,
     Neurons,
     Push,
-    Series,
     first_leaving,
     first_release,
     first_wall,
@@ -267,27 +266,6 @@ def _leave(neuron: int, reached: int, outer: float, desk: Desk, then: Neurons) -
 
 
 @njit(cache=True, **ONCE)
-def _record(
-    reached: int,
-    start: float,
-    length: float,
-    order: int,
-    behind: float,
-    shares: Floats,
-    series: Series,
-    products: Floats,
-) -> int:
-    """Write a w at the shares from number `reached` to `behind` on a stretch; return the next number."""
-    rank = series.inner.shape[1]
-    while reached < shares.size and shares[reached] <= behind:
-        at = (shares[reached] - start) / length
-        place = products[reached * rank : (reached + 1) * rank]
-        _evaluate(at, order, value(series.outer, order, at), series.inner, place)
-        reached += 1
-    return reached
-
-
-@njit(cache=True, **ONCE)
 def sweep(
     step: float,
     limits: tuple[float, float],
@@ -303,15 +281,16 @@ def sweep(
     no length is the start: with rest < 0 neurons get their signs, 0 on walls and at w = 0; then `settle`
     decides about those.
     """
-    (desk, field, sums, log), (rest, negligible), now = tools, limits, both[0]
+    desk, field, sums, log = tools
+    rest, negligible = limits
     series, push = desk.series, desk.push
     w, signs, products = desk.w, desk.signs, desk.products
     frame, local, tails = push.frame, push.local, push.tails
     normals, aligned, active, everyone = problem.normals, problem.aligned, sums.active, sums.everyone
     end, rank = shares[shares.size - 1], normals.shape[1]
-    for neuron in range(now.outer.size):
-        _fetch(neuron, rest, now, desk, normals)
-        outer, start = now.outer[neuron], 0.0
+    for neuron in range(both[0].outer.size):
+        _fetch(neuron, rest, both[0], desk, normals)
+        outer, start = both[0].outer[neuron], 0.0
         reached, added, events, stretches = Signed(0), Signed(0), 0, 0
         fresh, decided = True, False
         while start < end:
@@ -333,9 +312,13 @@ def sweep(
             else:
                 first = 0.0 if fresh and rest >= 0.0 and frame.sizes[0] > 0 and events == 0 else NONE
             fresh = False
-            u, whole = min(first, 1.0), first >= 1.0 and start + length >= end
-            behind = end if whole else start + length * u
-            reached = _record(reached, start, length, order, behind, shares, series, products)
+            u = min(first, 1.0)
+            behind = end if first >= 1.0 and start + length >= end else start + length * u
+            while reached < shares.size and shares[reached] <= behind:
+                at = (shares[reached] - start) / length
+                place = products[reached * rank : (reached + 1) * rank]
+                _evaluate(at, order, value(series.outer, order, at), series.inner, place)
+                reached += 1
             _evaluate(u, order, 1.0, series.inner, w)
             outer = value(series.outer, order, u)
             if first > 1.0:
@@ -345,8 +328,7 @@ def sweep(
             _add(added * rank, reached * rank, signs, products, active, everyone, aligned)
             added = reached
             decided = _event(neuron, start, outer, rest, desk, field, log, problem) == 0
-            fresh = True
-            events += 1
+            fresh, events = True, events + 1
             if log.used[0] > log.neurons.size:
                 return FULL
         _leave(neuron, reached * rank, outer, desk, both[1])
