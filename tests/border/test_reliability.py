@@ -162,3 +162,26 @@ def test_activations_take_lists() -> None:
     for activation in (sf.CubicStep(0.1), sf.LeakyReLU(0.1)):
         assert activation(lists).tolist() == activation(np.array(lists)).tolist()
         assert activation.derivative(lists).tolist() == activation.derivative(np.array(lists)).tolist()
+
+
+@pytest.mark.parametrize("engine", ["walls", "cones"])
+def test_a_flow_that_has_ended_costs_nothing_more_though_its_data_still_pull(engine: str) -> None:
+    data = sf.data.GENERATORS["three_points"]()
+    network = sf.initialize.balanced(40, 2, init_scale=1e-3, seed=0)
+    short = sf.gradient_flow(network, data, until=3e3, engine=engine)
+    run = sf.gradient_flow(network, data, until=1e12, engine=engine)
+    assert run.outcome.status == "completed"
+    assert run.losses[-1] > 0.08  # the least-squares line, not a fit
+    assert int(run.statistics["segments"]) <= int(short.statistics["segments"]) + 2
+    for time in (2.5e3, 1e7, 1e12):
+        assert np.abs(run(time).inner - short.final.inner).max() <= 1e-8
+        assert np.abs(run(time).outer - short.final.outer).max() <= 1e-8
+
+
+@pytest.mark.parametrize("engine", ["walls", "cones"])
+def test_neurons_far_too_small_to_be_seen_are_not_taken_for_rest(engine: str) -> None:
+    # For a long time nothing but neurons of size 1e-12 moves, and the loss stands still to the last digit.
+    data = sf.Dataset([[1.0, 0.2], [0.3, 1.0]], [1.0, -0.5])
+    network = sf.initialize.balanced(6, 2, init_scale=1e-12, seed=1)
+    run = sf.gradient_flow(network, data, until=1e3, engine=engine)
+    assert run.losses[-1] < 1e-3 * run.losses[0]

@@ -293,6 +293,15 @@ def test_the_three_points_end_in_the_least_squares_line() -> None:
     assert 1e-11 < norm <= 1e-9 * (1 + 1e-3)
 
 
+def test_a_neuron_that_just_touches_its_wall_does_not_hold_the_flow_up() -> None:
+    # At t = 1058 a crossing is due that never comes: steps of 1e-9 of the usual length followed each other.
+    data = sf.data.GENERATORS["stewart"](40, seed=96)
+    start = sf.initialize.gaussian(2_000, 2, init_scale=1e-3, seed=96)
+    run = sf.gradient_flow(start, data, until=1_100.0, record=sf.Record.geometric(2), engine="cones")
+    assert run.outcome.status == "completed"
+    assert int(run.statistics["segments"]) < 3_000
+
+
 def test_records_choose_what_is_kept() -> None:
     network, dataset = random_problem(3, 0.0)
     whole = wide(network, dataset, 2.0)

@@ -69,6 +69,7 @@ class ConeFlow:
         """Put the neurons into their groups; those that start on a wall or at w = 0 move at once."""
         problem, network = self._problem, self._network
         self._cones = len(problem.rays)
+        self._still = not self._cones
         self._state = flow_state.new_state(network.width, problem)
         neurons, _, work, _ = self._state
         neurons.theta[:, :2], neurons.theta[:, 2] = network.inner / self._root, network.outer
@@ -155,7 +156,11 @@ class ConeFlow:
         start, (_, groups, work, _) = self._time, self._state
         occupied = np.flatnonzero(groups.counts[: 3 * self._cones])
         propagators = groups.propagators[occupied].reshape(-1, 3, 3)
-        count, length = self._stepper.make(start, until - start) if self._cones else (0, until - start)
+        count, length = 0, until - start
+        if self._still:
+            work.pulls[:] = 0.0
+        else:
+            count, length = self._stepper.make(start, length)
         moves, (synced, syncs) = self._ahead.then(self._taken(max(count, 0), start, length)), self._syncs
         self._time = until if length == until - start else start + length
         self._idle = self._idle + 1 if length <= IDLE * self._time else 0
@@ -165,6 +170,9 @@ class ConeFlow:
             self._ahead = self._released(work.field.forces[-1])
         losses = self._losses(self._predictions())
         self._loss, self._moved = float(losses[-1]), self._moved + len(moves.times)
+        if not (self._still or len(moves.times) or len(self._ahead.times)):
+            points, unresolved = self._problem.samples.points, self._stepper.unresolved
+            self._still = groupwise.is_still(groups, work, unresolved, points, self._problem.rays)
         kept = {} if rows else self._names.rests(moves)
         if rows:
             kept = {

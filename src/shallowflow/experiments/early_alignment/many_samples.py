@@ -44,11 +44,12 @@ class Limit:
 
 
 def kinks(found: MergedNeurons, dataset: Dataset) -> int:
-    """Return how many neurons have their kink among the data."""
+    """Return how many neurons have their kink among the data; one held at the first or last point has none."""
     with np.errstate(divide="ignore"):
         at = -found.directions[:, 1] / found.directions[:, 0]
     x = dataset.inputs[:, 0]
-    return int(np.sum((at > x.min()) & (at < x.max())))
+    rounding = 1e-9 * (x.max() - x.min())
+    return int(np.sum((at > x.min() + rounding) & (at < x.max() - rounding)))
 
 
 def best_with(count: int, dataset: Dataset) -> float:

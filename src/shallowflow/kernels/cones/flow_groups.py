@@ -215,13 +215,27 @@ def spreads(groups: Groups) -> Floats:
     return np.where(occupied, np.where(np.isnan(uneven), np.inf, uneven), 0.0)
 
 
-def squared_gradient(forces: Floats, groups: Groups, rays: Floats) -> tuple[float, float]:
-    """Return Σ |w'|² and Σ a'² of all neurons, from the groups' moments; forces (C, 2): D now."""
+def group_forces(forces: Floats, groups: Groups, rays: Floats) -> tuple[Ints, Floats]:
+    """Return the groups that have neurons and the force on each: D of its cone, or its part along a wall."""
     cones = len(rays)
     occupied = np.flatnonzero(groups.counts[: 3 * cones])
     wall = np.where(occupied < cones, occupied, (occupied - cones) // 2)
     along = (forces * rays).sum(axis=1, keepdims=True) * rays
-    f = np.where((occupied < cones)[:, None], forces[wall], along[wall])
+    return occupied, np.where((occupied < cones)[:, None], forces[wall], along[wall])
+
+
+def is_still(groups: Groups, work: Work, unresolved: float, points: Floats, rays: Floats) -> bool:
+    """Whether no group moves after the last step beyond what pulls off by `unresolved` do; points (k, 2)."""
+    if groups.counts[3 * len(rays) :].any():
+        return False
+    _, found = group_forces(work.field.forces[-1], groups, rays)
+    noise = unresolved * float(np.linalg.norm(points, axis=1).sum())
+    return bool(np.linalg.norm(found, axis=1).max(initial=0.0) <= noise)
+
+
+def squared_gradient(forces: Floats, groups: Groups, rays: Floats) -> tuple[float, float]:
+    """Return Σ |w'|² and Σ a'² of all neurons, from the groups' moments; forces (C, 2): D now."""
+    occupied, f = group_forces(forces, groups, rays)
     p, s = groups.propagators[occupied].reshape(-1, 3, 3), groups.moments[occupied][:, ENTRY]
     now = p @ s @ p.transpose(0, 2, 1)
     inner = (f**2).sum(axis=1) @ now[:, 2, 2]

@@ -43,9 +43,10 @@ from shallowflow.kernels.cones.flow_trace import find_moves
 
 MOST_ATTEMPTS, MOST_PASSES = 100, 8
 SHORTEST = 1e-15
-OVERSHOOT = 1e-9
+OVERSHOOT, FARTHEST = 1e-9, 0.1
 """A step is cut this share of its length behind the event, which then happens within it; a step that has
-become so short by cuts is not cut again."""
+become so short by cuts is not cut again. If nothing happens in it (a neuron that just touches its wall), the
+next one is cut ten times as far behind, and so on."""
 PICARD_SHARE, MOVES_SHARE = 0.01, 0.1
 """What sweeps, and what moves, may leave undone, as shares of the tolerance."""
 MANY_SWEEPS = 22
@@ -73,6 +74,16 @@ class ConeStepper:
         self._state, self._problem, self._length = state, problem, length
         self._tolerance, self._scale, self._rest = tolerance, scale, rest
         self.moves, self.counters = new_moves(len(state[0].slot) + 1024), Counters()
+        self._beyond = OVERSHOOT
+
+    @property
+    def _aim(self) -> float:
+        return max(PICARD_SHARE * self._tolerance, FLOOR)
+
+    @property
+    def unresolved(self) -> float:
+        """How far off a pull may be when the sweeps of a step end."""
+        return self._aim * self._scale
 
     def move_at_once(self, neurons: Indices, left: Ints, entered: Ints, two_valued: Bools) -> None:
         """Let neurons change their groups between two steps; the moves are listed with share 0."""
@@ -105,11 +116,12 @@ class ConeStepper:
                 if due.all_of.any() or due.some_of.any():
                     listed = neurons.list[: keys.list_due(neurons, due)]
                 count, number, cut, when, error = self._settled(listed, number, length, error)
-            shortest = length <= 2.0 * OVERSHOOT * uncut or length <= SHORTEST / OVERSHOOT * time
-            if cut <= 1.0 - 2.0 * OVERSHOOT and not shortest:
+            beyond = self._beyond
+            shortest = length <= 2.0 * beyond * uncut or length <= SHORTEST / OVERSHOOT * time
+            if cut <= 1.0 - 2.0 * beyond and not shortest:
                 uncut = max(uncut, length * min(1.0, max(MANY_SWEEPS / sweeps, 0.7)))
                 self.counters.cuts += 1
-                share = max(cut + OVERSHOOT, OVERSHOOT)
+                share = max(cut, 0.0) + beyond
                 groupwise.shorten(share, number, work)
                 length *= share
                 continue
@@ -123,6 +135,7 @@ class ConeStepper:
             keys.make_moves(count, self.moves, neurons, groups)
             groupwise.advance(number, due, when, groups, work)
             keys.file(listed, neurons, groups, self._problem)
+            self._beyond = OVERSHOOT if count or not uncut else min(10.0 * beyond, FARTHEST)
             grown = length * min(2.0, _factor(error), max(MANY_SWEEPS / sweeps, 0.7))
             self._length = max(grown, uncut, self._length if length == remaining else 0.0)
             return count, length
@@ -130,9 +143,8 @@ class ConeStepper:
 
     def _solved(self, number: int, length: float) -> tuple[int, float, float]:
         """Solve the step for the moves known; return the sweeps, the error in tolerances, and the change."""
-        aim = max(PICARD_SHARE * self._tolerance, FLOOR)
         _, _, work, rule = self._state
-        sweeps, change = solve(number, length, aim, self._scale, work, rule, self._problem)
+        sweeps, change = solve(number, length, self._aim, self._scale, work, rule, self._problem)
         self.counters.sweeps += sweeps
         if sweeps == 0:
             return 0, np.inf, np.inf

@@ -36,7 +36,7 @@ from shallowflow.kernels.walls.field import (
     spanned,
 )
 from shallowflow.kernels.walls.series import NEGLIGIBLE, TERMS, UNSEEN
-from shallowflow.kernels.walls.stiff import Newton, Response, correct, no_newton, spectral_parts
+from shallowflow.kernels.walls.stiff import Newton, Response, correct, forces, no_newton, spectral_parts
 from shallowflow.kernels.walls.trace import FINE, FULL, sweep
 
 NODES = TERMS
@@ -57,6 +57,8 @@ MOST_STIFF = 500
 """Samples up to which the tangent kernel is used."""
 LONGEST, WILD = 12.0, 60.0
 """A step is at most so many times 1/‖D‖ long; pulls of sweeps that would make it so much longer diverge."""
+STILL = 2.0**-43
+"""Forces below this share of what pulls could add up to are what rounding leaves of those that cancel."""
 MISSED = 0.1
 """The error of a step as a share of H·(what its polynomials miss at worst): they miss it on both sides."""
 
@@ -244,7 +246,7 @@ class WallStepper:
         fastest = self._fastest()
         self._length, self._last = 0.1 / fastest if fastest > 0 else np.inf, 0.0
         self._response: Response | None = None
-        self._fresh = self._slow = False
+        self._fresh = self._slow = self._still = False
         # Pulls of a longer trial that was cut short, its length, and how far the flow has come in it.
         self._plan: tuple[Floats, float, float] | None = None
         self._aim = 0.0
@@ -281,6 +283,8 @@ class WallStepper:
 
     def make(self, remaining: float) -> float:
         """Make one step, not longer than `remaining`; return its length, 0 if none could be made."""
+        if self._still:
+            return self._stay(remaining)
         fastest = self._fastest()
         step = min(self._length, remaining, LONGEST / fastest if fastest > 0 else np.inf)
         if self._last > 0:
@@ -304,6 +308,23 @@ class WallStepper:
                 self.trial.pulls[:] = self.pulls
             step = shorter
         return 0.0
+
+    def _stay(self, remaining: float) -> float:
+        """Rest for as long as is left: pulls of 0 move no neuron."""
+        for kept, now in zip(self._then, self.now, strict=True):
+            kept[...] = now
+        self.last_loss, self.log.used[0] = self.loss, 0
+        self.trial.pulls[:] = 0.0
+        return remaining
+
+    def _is_still(self, step: float) -> bool:
+        """Whether nothing moves any more, though pulls are left; asked after the longest of steps."""
+        fastest = self._fastest()
+        if self.log.used[0] > 0 or step * fastest < (1.0 - 1e-6) * LONGEST:
+            return False
+        living = self.now.inner.any(axis=1) | (self.now.outer != 0)
+        found = forces(self.now, self.pulls, self.problem)[living]
+        return bool(np.sqrt((found**2).sum(axis=1).max(initial=0.0)) <= STILL * fastest)
 
     def _tried(self, step: float) -> float:
         """Try a step; return 0 if it is good, else the length to try instead (the same: with other means)."""
@@ -391,5 +412,5 @@ class WallStepper:
             pulls, length, come = self._plan
             self._plan = (pulls, length, come + step) if come + step < length else None
             self._length, self._aim = max(self._length, self._aim), 0.0
-        self._last = step
+        self._last, self._still = step, self._is_still(step)
         return step
