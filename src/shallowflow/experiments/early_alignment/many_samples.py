@@ -44,7 +44,7 @@ class Limit:
 
 
 def kinks(found: MergedNeurons, dataset: Dataset) -> int:
-    """Return how many neurons have their kink among the data; one held at the first or last point has none."""
+    """Return how many neurons have their kink among the data, not held at the first or last point."""
     with np.errstate(divide="ignore"):
         at = -found.directions[:, 1] / found.directions[:, 0]
     x = dataset.inputs[:, 0]
