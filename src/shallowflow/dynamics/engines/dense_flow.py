@@ -27,7 +27,7 @@ from shallowflow.dynamics.clock.paths import Polynomials, lobatto_nodes
 from shallowflow.dynamics.clock.problem import Task
 from shallowflow.dynamics.clock.protocol import Path, Piece, Rows, Statistics, Stop, flatten, unflatten
 from shallowflow.dynamics.engines.gates import Gates, Trained, nothing
-from shallowflow.dynamics.engines.smooth_flow import layer_rates
+from shallowflow.dynamics.engines.smooth_flow import layer_rates, order_eight
 from shallowflow.dynamics.engines.wall_flow import WallLog
 from shallowflow.models.networks import OUTER_LAYER, KnotNetwork, ReLUNetwork
 
@@ -116,13 +116,12 @@ class DenseFlow:
 
     def _begin(self, until: float) -> DOP853 | LSODA:
         """Return a solver that starts from the present state."""
-        size = max(float(np.abs(self._theta).max()), 1e-300)
-        tolerances = {"rtol": self._tolerance, "atol": self._tolerance * size}
-        start = self._time, self._theta, until
+        span = self.velocity, self._time, self._theta, until
         if self._calm > CALM:
-            return LSODA(self.velocity, *start, **tolerances)
+            size = max(float(np.abs(self._theta).max()), 1e-300)
+            return LSODA(*span, rtol=self._tolerance, atol=self._tolerance * size)
         first = min(self._step, until - self._time) or None
-        return DOP853(self.velocity, *start, **tolerances, first_step=first)
+        return order_eight(*span, tolerance=self._tolerance, first_step=first)
 
     def advance(self, until: float, rows: bool) -> Piece:
         """Advance by one accepted step, or to the first event in it."""

@@ -53,6 +53,24 @@ class Field(Generic[N]):
     expand: Callable[[Floats], Floats] | None = None
 
 
+def order_eight(
+    velocity: Callable[[float, Floats], Floats],
+    start: float,
+    y: Floats,
+    until: float,
+    *,
+    tolerance: float,
+    first_step: float | None = None,
+) -> DOP853:
+    """Return a solver whose steps have errors of the tolerance times ‖y‖.
+
+    SciPy bounds the mean square of e_i/(atol + rtol |y_i|): with this atol ‖e‖ ≤ 2 rtol ‖y‖.
+    """
+    rtol = max(SURE * tolerance, FINEST_RTOL)
+    atol = rtol * (float(np.linalg.norm(y)) or 1.0) / np.sqrt(y.size)
+    return DOP853(velocity, start, y, until, rtol=rtol, atol=atol, first_step=first_step)
+
+
 class SmoothFlow(Generic[N]):
     """Follow a smooth field, one accepted step at a time; ends where the gradient is at most `stop`."""
 
@@ -80,10 +98,7 @@ class SmoothFlow(Generic[N]):
         if self._stiff:
             size = max(float(np.abs(self._y).max()), 1.0)
             return LSODA(*span, rtol=self._tolerance, atol=self._tolerance * size)
-        # SciPy bounds the mean square of e_i/(atol + rtol |y_i|): with this atol ‖e‖ ≤ 2 rtol ‖y‖.
-        rtol = max(SURE * self._tolerance, FINEST_RTOL)
-        size = float(np.linalg.norm(self._y)) or 1.0
-        return DOP853(*span, rtol=rtol, atol=rtol * size / np.sqrt(self._y.size))
+        return order_eight(*span, tolerance=self._tolerance)
 
     def advance(self, until: float, rows: bool) -> Piece:
         """Advance by one accepted step."""
