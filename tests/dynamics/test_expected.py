@@ -3,9 +3,8 @@ from __future__ import annotations
 import pytest
 
 from shallowflow import data
-from shallowflow.dynamics.choice import ENGINES
+from shallowflow.dynamics.choice import ENGINES, expected_seconds
 from shallowflow.dynamics.clock.problem import Task
-from shallowflow.dynamics.expected import expected_seconds
 from shallowflow.models import SquareLoss, initialize
 
 

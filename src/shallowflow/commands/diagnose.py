@@ -13,11 +13,11 @@ import numpy as np
 from shallowflow.arrays import count
 from shallowflow.commands.arguments import check_file, json_option, print_json, read_data, say_if_long
 from shallowflow.data import GENERATORS, Dataset
+from shallowflow.dynamics.choice import expected_seconds
 from shallowflow.dynamics.clock.problem import Record, Task
 from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.dynamics.descent import gradient_descent
 from shallowflow.dynamics.escape import escape, stable_step
-from shallowflow.dynamics.expected import expected_seconds
 from shallowflow.errors import InvalidInputError
 from shallowflow.models import LogisticLoss, Loss, ReLUNetwork, SquareLoss, initialize
 from shallowflow.readings.story import Story, story

@@ -18,11 +18,11 @@ from shallowflow.commands.arguments import (
     say_if_slow,
 )
 from shallowflow.data import Dataset
+from shallowflow.dynamics.choice import expected_seconds
 from shallowflow.dynamics.clock.problem import Record, Task, default_record
 from shallowflow.dynamics.clock.protocol import flatten
 from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.dynamics.descent import gradient_descent
-from shallowflow.dynamics.expected import expected_seconds
 from shallowflow.dynamics.flow import gradient_flow
 from shallowflow.errors import InvalidInputError
 from shallowflow.models import LogisticLoss, Loss, Network, SquareLoss, initialize

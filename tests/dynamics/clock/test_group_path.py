@@ -12,8 +12,8 @@ import pytest
 
 import shallowflow as sf
 from shallowflow.arrays import Floats, Ints
-from shallowflow.dynamics.clock.flow_paths import GroupPath
 from shallowflow.dynamics.clock.loop import joined_rows
+from shallowflow.dynamics.clock.paths import GroupPath
 from shallowflow.dynamics.clock.problem import Task
 from shallowflow.dynamics.clock.protocol import Piece
 from shallowflow.dynamics.engines.cone_flow import ConeFlow

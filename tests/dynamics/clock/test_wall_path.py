@@ -11,7 +11,7 @@ import pytest
 
 import shallowflow as sf
 from shallowflow.arrays import Bools, Floats
-from shallowflow.dynamics.clock.flow_paths import WallPath
+from shallowflow.dynamics.clock.paths import WallPath
 from shallowflow.errors import FileFormatError
 
 UNTIL = 6.0

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shallowflow.arrays import Floats
-from shallowflow.kernels.frozen.gates import bounded_gates
-from shallowflow.kernels.frozen.neuron import GIVEN_UP, STANDS, Fates, Forces, Neurons, follow
+from shallowflow.kernels.frozen import GIVEN_UP, STANDS, Fates, Forces, Neurons, bounded_gates, follow
 from shallowflow.landscape.geometry.activity import signs_of
 from tests.rounding import EPSILON
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from shallowflow.kernels.walls.arrangement import arrange, basis_of
-from shallowflow.kernels.walls.replay import pack, unpack
-from shallowflow.kernels.walls.step import radau_nodes
+from shallowflow.kernels.walls.field import arrange, basis_of
+from shallowflow.kernels.walls.step import pack, radau_nodes, unpack
 
 
 def test_inputs_on_one_line_share_a_wall() -> None:

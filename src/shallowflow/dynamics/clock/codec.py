@@ -148,8 +148,8 @@ def format_of(path: FilePath) -> str | None:
 KINDS = {
     "snapshots": "shallowflow.dynamics.clock.paths:Snapshots",
     "polynomials": "shallowflow.dynamics.clock.paths:Polynomials",
-    "groups": "shallowflow.dynamics.clock.flow_paths:GroupPath",
-    "walls": "shallowflow.dynamics.clock.flow_paths:WallPath",
+    "groups": "shallowflow.dynamics.clock.paths:GroupPath",
+    "walls": "shallowflow.dynamics.clock.paths:WallPath",
     "replayed": "shallowflow.dynamics.clock.paths:Replayed",
     "moves": "shallowflow.dynamics.anls:Moves",
     "saddles": "shallowflow.dynamics.saddle_to_saddle:Saddles",

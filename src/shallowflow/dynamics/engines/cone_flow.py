@@ -13,8 +13,7 @@ import numpy as np
 
 from shallowflow.arrays import Floats, Ints
 from shallowflow.data.dataset import Dataset
-from shallowflow.dynamics.clock.flow_paths import GroupPath, Indices
-from shallowflow.dynamics.clock.paths import lobatto_nodes
+from shallowflow.dynamics.clock.paths import GroupPath, Indices, lobatto_nodes
 from shallowflow.dynamics.clock.problem import Task
 from shallowflow.dynamics.clock.protocol import Event, Path, Piece, Rows, Statistics, Stop
 from shallowflow.kernels.cones import flow_groups as groupwise

@@ -12,13 +12,12 @@ import numpy as np
 
 from shallowflow.arrays import Floats, Ints
 from shallowflow.data.dataset import Dataset
-from shallowflow.dynamics.clock.flow_paths import WallPath, moved_in_span
+from shallowflow.dynamics.clock.paths import WallPath, moved_in_span
 from shallowflow.dynamics.clock.problem import Task
 from shallowflow.dynamics.clock.protocol import Event, Path, Piece, Rows, Statistics, Stop, flatten
-from shallowflow.kernels.walls import arrangement
+from shallowflow.kernels.walls import field
 from shallowflow.kernels.walls.desk import Log, Neurons
-from shallowflow.kernels.walls.replay import pack, replay
-from shallowflow.kernels.walls.step import WallStepper
+from shallowflow.kernels.walls.step import WallStepper, pack, replay
 from shallowflow.kernels.walls.stiff import forces
 from shallowflow.models.loss import LogisticLoss, Loss, SquareLoss
 from shallowflow.models.networks import ReLUNetwork
@@ -44,14 +43,14 @@ class WallFlow:
         assert isinstance(network, ReLUNetwork)
         self._network, self._root, self._speed = network, float(np.sqrt(task.epsilon)), float(task.speed)
         self._inputs, self._stop, self._time = dataset.inputs, task.stop, 0.0
-        normals, samples, self._kept, self._basis, aligned = arrangement.span_of(
+        normals, samples, self._kept, self._basis, aligned = field.span_of(
             self._root * dataset.inputs, dataset.targets
         )
         kind, weight, constant = _loss_of(task.loss, dataset)
         scale, slope = float(network.scale), float(network.slope)
         weight *= self._speed
-        constant *= 1.0 if kind == arrangement.NORM else self._speed
-        problem = arrangement.Problem(normals, samples, int(aligned), scale, slope, weight, kind, constant)
+        constant *= 1.0 if kind == field.NORM else self._speed
+        problem = field.Problem(normals, samples, int(aligned), scale, slope, weight, kind, constant)
         start = np.ascontiguousarray((network.inner / self._root) @ self._basis)
         self._stepper = WallStepper(
             start, np.array(network.outer), problem, max(task.tolerance, SMALLEST_TOLERANCE)
@@ -171,11 +170,11 @@ def _loss_of(loss: Loss, dataset: Dataset) -> tuple[int, float, float]:
     resting = dataset.targets[~np.any(dataset.inputs != 0, axis=1)]
     if isinstance(loss, SquareLoss):
         weight = loss.weight(dataset.size)
-        return arrangement.SQUARE, weight, 0.5 * weight * float(resting @ resting)
+        return field.SQUARE, weight, 0.5 * weight * float(resting @ resting)
     weight = 1.0 / dataset.size
     if isinstance(loss, LogisticLoss):
-        return arrangement.LOGISTIC, weight, weight * len(resting) * float(np.log(2.0))
-    return arrangement.NORM, weight, float(resting @ resting)
+        return field.LOGISTIC, weight, weight * len(resting) * float(np.log(2.0))
+    return field.NORM, weight, float(resting @ resting)
 
 
 class WallLog:
@@ -197,7 +196,7 @@ class WallLog:
 class WallEvents:
     """Names changes of signs by the data points that they are about."""
 
-    def __init__(self, problem: arrangement.Problem, kept: Ints) -> None:
+    def __init__(self, problem: field.Problem, kept: Ints) -> None:
         samples = problem.samples
         self._sides, self._sample_walls, self._slope = samples.sides, samples.walls, problem.slope
         self._on_wall = [np.flatnonzero(samples.walls == w) for w in range(len(problem.normals))]

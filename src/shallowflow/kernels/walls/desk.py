@@ -21,11 +21,29 @@ from numba import njit
 
 from shallowflow.arrays import Floats, Ints
 from shallowflow.kernels.shared.compilation import INTERNAL, ONCE, SUMS
-from shallowflow.kernels.walls.arrangement import Problem
-from shallowflow.kernels.walls.field import Field
-from shallowflow.kernels.walls.series import NONE, ORDER, TERMS, dot, first_zero, lowest, shift, value
-from shallowflow.kernels.walls.settle import ON, Meeting, new_meeting, settle
-from shallowflow.kernels.walls.sliding import Frame, extend, new_frame, project, shorten
+from shallowflow.kernels.walls.field import (
+    NONE,
+    ORDER,
+    TERMS,
+    Field,
+    Problem,
+    dot,
+    first_zero,
+    lowest,
+    shift,
+    value,
+)
+from shallowflow.kernels.walls.settle import (
+    ON,
+    Frame,
+    Meeting,
+    extend,
+    new_frame,
+    new_meeting,
+    project,
+    settle,
+    shorten,
+)
 
 
 class Neurons(NamedTuple):

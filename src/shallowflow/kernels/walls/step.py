@@ -1,4 +1,4 @@
-"""One step of the flow: pulls as polynomials, neurons traced through them, until both agree.
+"""One step of the flow: pulls as polynomials, neurons traced through them, until both agree; any moment of it again.
 
 Unknown in a step [t, t + H] are the pulls c_k = ∂L/∂h_k at q Radau nodes. Given them, every neuron is traced
 exactly, its events included (`trace`); their sums are the predictions, whose pulls should be those assumed.
@@ -21,12 +21,15 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from shallowflow.arrays import Floats
+from shallowflow.arrays import Floats, Ints
 from shallowflow.kernels.shared.compilation import INTERNAL, LEAN, ONCE
-from shallowflow.kernels.walls.arrangement import Problem
 from shallowflow.kernels.walls.desk import Desk, Log, Neurons, new_desk, new_log, new_neurons
 from shallowflow.kernels.walls.field import (
+    NEGLIGIBLE,
+    TERMS,
+    UNSEEN,
     Field,
+    Problem,
     Sums,
     largest,
     new_field,
@@ -35,7 +38,6 @@ from shallowflow.kernels.walls.field import (
     set_pulls,
     spanned,
 )
-from shallowflow.kernels.walls.series import NEGLIGIBLE, TERMS, UNSEEN
 from shallowflow.kernels.walls.stiff import Newton, Response, correct, forces, no_newton, spectral_parts
 from shallowflow.kernels.walls.trace import FINE, FULL, sweep
 
@@ -414,3 +416,43 @@ class WallStepper:
             self._length, self._aim = max(self._length, self._aim), 0.0
         self._last, self._still = step, self._is_still(step)
         return step
+
+
+PACKED = 31
+"""Signs in a word: two bits each."""
+
+
+def replay(
+    step: float, rest: float, neurons: Neurons, pulls: Floats, shares: Floats, problem: Problem
+) -> tuple[Neurons, Sums]:
+    """Return the neurons at the last of the shares of a step, and the sums at all of them.
+
+    neurons: at its beginning; pulls (q, n): at its nodes.
+    """
+    terms, nodes = len(pulls), radau_nodes(len(pulls))
+    field, sums = new_field(nodes, problem), new_sums(len(shares), problem)
+    trial = new_trial(nodes, shares, field.powers, problem)
+    trial.pulls[:] = pulls
+    then = new_neurons(neurons.inner, neurons.outer, len(problem.normals))
+    desk, size = new_desk(terms, len(shares), problem), 8 * len(neurons.outer) + 1024
+    while True:
+        tools = desk, field, sums, new_log(size)
+        status = attempt(step, (rest, 1.0), 0, (neurons, then), tools, trial, no_newton(terms), problem)
+        if status != FULL:
+            return then, sums
+        size *= 2
+
+
+def pack(signs: Ints) -> Ints:
+    """Return signs −1, 0, 1 (m, W) in words (m, ⌈W/31⌉)."""
+    size, walls = signs.shape
+    words = -(-walls // PACKED)
+    codes = np.zeros((size, words * PACKED), np.int64)
+    codes[:, :walls] = signs + 1
+    return np.asarray(codes.reshape(size, words, PACKED) @ (1 << 2 * np.arange(PACKED, dtype=np.int64)))
+
+
+def unpack(words: Ints, walls: int) -> Ints:
+    """Return the signs (m, W) of words."""
+    codes = words[:, :, None] >> (2 * np.arange(PACKED, dtype=np.int64)) & 3
+    return np.ascontiguousarray(codes.reshape(len(words), -1)[:, :walls] - 1).astype(np.int8)

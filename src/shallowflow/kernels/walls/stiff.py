@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from shallowflow.arrays import Floats
 from shallowflow.kernels.shared.compilation import INTERNAL
-from shallowflow.kernels.walls.arrangement import LOGISTIC, NORM, Problem
 from shallowflow.kernels.walls.desk import Neurons
+from shallowflow.kernels.walls.field import LOGISTIC, NORM, Problem
 
 Complexes = NDArray[np.complex128]
 FLOOR = 1e-12

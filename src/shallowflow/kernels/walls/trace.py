@@ -1,7 +1,7 @@
 """One neuron through a step in which the forces are known: exact between events, located to rounding.
 
 From share θ to 1, stretch by stretch: D of the present signs as a polynomial about θ, projected if the neuron
-slides; the Taylor series of (w, a) (`series`); the first event on it (`desk`). There `settle` decides,
+slides; the Taylor series of (w, a) (`field`); the first event on it (`desk`). There `settle` decides,
 and the neuron goes on.
 """
 
@@ -13,7 +13,6 @@ from numba import njit
 
 from shallowflow.arrays import Floats, Ints
 from shallowflow.kernels.shared.compilation import INTERNAL, ONCE, Signed
-from shallowflow.kernels.walls.arrangement import Problem
 from shallowflow.kernels.walls.desk import (
     Desk,
     Log,
@@ -25,10 +24,12 @@ from shallowflow.kernels.walls.desk import (
     put_onto_walls,
     take_up,
 )
-from shallowflow.kernels.walls.field import Field, Sums
-from shallowflow.kernels.walls.series import (
+from shallowflow.kernels.walls.field import (
     NONE,
     STRETCH,
+    Field,
+    Problem,
+    Sums,
     dot,
     expand,
     first_zero,
@@ -36,8 +37,7 @@ from shallowflow.kernels.walls.series import (
     shift,
     value,
 )
-from shallowflow.kernels.walls.settle import settle
-from shallowflow.kernels.walls.sliding import multipliers, project
+from shallowflow.kernels.walls.settle import multipliers, project, settle
 
 ROUNDING = 1e-13
 """⟨w, e_w⟩ counts as zero below this share of the larger of ‖w‖ and |a|."""

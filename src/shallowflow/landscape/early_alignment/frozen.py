@@ -85,7 +85,7 @@ class FrozenFlow:
     def advance(self, duration: float) -> Floats:
         """Move for a time (inf: every neuron to its end); return when each has arrived, ends as in the
         kernel."""
-        from shallowflow.kernels.frozen.neuron import FADES, STANDS, Fates, Forces, Neurons, follow
+        from shallowflow.kernels.frozen import FADES, STANDS, Fates, Forces, Neurons, follow
 
         count = len(self._parts[1])
         fates = Fates(

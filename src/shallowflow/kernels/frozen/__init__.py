@@ -1,1 +1,0 @@
-"""Neurons that move alone, pulled by forces that do not change."""
