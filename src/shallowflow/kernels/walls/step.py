@@ -1,4 +1,4 @@
-"""One step of the flow: pulls as polynomials, neurons traced through them, until both agree; any moment of it again.
+"""One step of the flow: pulls as polynomials, neurons traced through them, until both agree.
 
 Unknown in a step [t, t + H] are the pulls c_k = ∂L/∂h_k at q Radau nodes. Given them, every neuron is traced
 exactly, its events included (`trace`); their sums are the predictions, whose pulls should be those assumed.
