@@ -261,7 +261,7 @@ LIMITS = Experiment(
         paper={"samples": 100, "width": 2_000, "until": 4_000.0},
     ),
     run_limits,
-    cost={"quick": 45},
+    cost={"quick": 45, "paper": 300},
 )
 CRITICAL_SCALE = Experiment(
     "early_alignment/critical_scale",
