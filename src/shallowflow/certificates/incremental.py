@@ -4,8 +4,8 @@ Both take the network at the start and the data; what was observed comes as a li
 (`saddle_to_saddle`) and as trajectories (a flow, a descent, a recording). Both theorems are asymptotic.
 Theorem 2 promises a distance that tends to zero with α, so one trajectory only measures it; from two on the
 promise is kept if the distances fall to `accuracy`, broken if they do not fall, open if they fall less far.
-Theorem 3's constant is not legible; the one used here is ours (`landscape.halving`), with its probability: a
-start that breaks the promise is one of the share δ that may.
+Theorem 3's constant is not legible; the one used here is ours (`landscape.incremental`), with its
+probability: a start that breaks the promise is one of the share δ that may.
 
 The verdict on a data set says in which order a small network fits the points.
 """

@@ -1,7 +1,5 @@
 """What the estimators share: one column in, by scikit-learn's conventions and analysts' habits, `Pieces` out.
 
-What the estimators share: one column in, by scikit-learn's conventions and analysts' habits, `Pieces` out.
-
 x may be a vector, a Series, a column of a table, or dates, which become days since 1970-01-01, in UTC. pandas
 and polars are known by what they offer (`columns`, `name`, `__array__`), and imported by none of this.
 `Pieces` is a piecewise linear function, kept as the line of every piece.

@@ -168,10 +168,12 @@ class ConeFlow:
         if count >= 0:
             self._ahead = self._released(work.field.forces[-1])
         losses = self._losses(self._predictions())
+        if self._still:
+            losses[:] = self._loss
         self._loss, self._moved = float(losses[-1]), self._moved + len(moves.times)
         if not (self._still or len(moves.times) or len(self._ahead.times)):
-            points, unresolved = self._problem.samples.points, self._stepper.unresolved
-            self._still = groupwise.is_still(groups, work, unresolved, points, self._problem.rays)
+            points, rays = self._problem.samples.points, self._problem.rays
+            self._still = groupwise.is_still(groups, work, self._stepper.aim, points, rays)
         kept = {} if rows else self._names.rests(moves)
         if rows:
             kept = {

@@ -1,4 +1,4 @@
-"""Plain gradient flow of kinks: a Runge–Kutta method between located events, and the gates of the walls.
+"""Plain gradient flow of kinks, of order 8 between located events, and the two-timescale limit on data.
 
 Between events the signs of the gates are frozen and the flow is smooth; every accepted step is searched for
 changes at the nodes of its interpolant, the first change is located by Brent's method, and the integration
@@ -9,12 +9,10 @@ In the limit the inner layer flows, u' = −∂L/∂u (a*(u), u) with a*(u) of l
 (envelope theorem, [two_timescale] Remark 1). ⟨w_j, ∂L/∂w_j⟩ = a_j ∂L/∂a_j = 0 there: neurons keep their
 norms, and one at zero stays. Where the rank of the features changes a*(u) may jump, and the flow with it.
 
-On which side of the walls of the data neurons with kinks are, and by which rule that changes.
-
-Samples on one line through the origin share a wall (`kernels.walls.field`; of a `KnotNetwork`: equal
-inputs), so that repeated, collinear and opposite inputs are decided together, and inputs at the origin not at
-all. A sign (j, w) is ±1 for the side of wall w on which neuron j is, or 0: it slides along it. With c_k =
-∂L/∂h_k, x_k = s_k ρ_k e_w (of a `KnotNetwork`: s = ρ = 1, e = −1) and γ the leaky slope,
+**Gates.** Samples on one line through the origin share a wall (`kernels.walls.field`; of a `KnotNetwork`:
+equal inputs), so that repeated, collinear and opposite inputs are decided together, and inputs at the origin
+not at all. A sign (j, w) is ±1 for the side of wall w on which neuron j is, or 0: it slides along it. With
+c_k = ∂L/∂h_k, x_k = s_k ρ_k e_w (of a `KnotNetwork`: s = ρ = 1, e = −1) and γ the leaky slope,
 
     D_j = Σ_w (F_w + σ_jw C_w) e_w,   F_w = ½(1 + γ) Σ_k s_k ρ_k c_k,   C_w = ½(1 − γ) Σ_k ρ_k c_k,
     dz_jw/dt = −outer_j ⟨D_j, e_w⟩ (times positive factors),   σ = ±1, or of least ‖D_j‖ where it slides.

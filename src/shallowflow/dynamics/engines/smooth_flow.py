@@ -62,12 +62,15 @@ def order_eight(
     tolerance: float,
     first_step: float | None = None,
 ) -> DOP853:
-    """Return a solver whose steps have errors of the tolerance times ‖y‖.
+    """Return a solver whose estimate of the error of a step is kept below a share `SURE` of the tolerance.
 
-    SciPy bounds the mean square of e_i/(atol + rtol |y_i|): with this atol ‖e‖ ≤ 2 rtol ‖y‖.
+    SciPy bounds the mean square of the P numbers e_i/(atol + rtol |y_i|). With rtol = τ/√P and atol = rtol
+    ‖y₀‖, y₀ at the start, that is ‖e‖ ≤ τ (‖y₀‖ + ‖y‖).
     """
-    rtol = max(SURE * tolerance, FINEST_RTOL)
-    atol = rtol * (float(np.linalg.norm(y)) or 1.0) / np.sqrt(y.size)
+    rtol = max(SURE * tolerance / np.sqrt(y.size), FINEST_RTOL)
+    largest = float(np.abs(y).max())
+    size = largest * float(np.linalg.norm(y / largest)) if largest > 0 else 1.0
+    atol = max(rtol * size, np.finfo(float).tiny)
     return DOP853(velocity, start, y, until, rtol=rtol, atol=atol, first_step=first_step)
 
 

@@ -1,7 +1,7 @@
 """What a plateau is made of: a pattern that does not change, or outer weights that are slow?
 
 [plateau] explains plateaus by constant activation patterns (§1, Theorem 3.1). Here every plateau of many
-runs on many targets is split into L = Q₀ + (LSQ − Q₀) + (L − LSQ), `landscape.plateau.causes`, and set
+runs on many targets is split into L = Q₀ + (LSQ − Q₀) + (L − LSQ), `landscape.plateau.levels`, and set
 beside the exact curve of the outer weights alone. Besides, how often the levels of consecutive stages fall,
 and Theorem 3.2 decides.
 """

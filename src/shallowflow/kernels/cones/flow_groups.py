@@ -224,12 +224,15 @@ def group_forces(forces: Floats, groups: Groups, rays: Floats) -> tuple[Ints, Fl
     return occupied, np.where((occupied < cones)[:, None], forces[wall], along[wall])
 
 
-def is_still(groups: Groups, work: Work, unresolved: float, points: Floats, rays: Floats) -> bool:
-    """Whether no group moves after the last step beyond what pulls off by `unresolved` do; points (k, 2)."""
+def is_still(groups: Groups, work: Work, aim: float, points: Floats, rays: Floats) -> bool:
+    """Whether forces cancel after the last step, up to pulls off by a share `aim` of the largest one.
+
+    points (k, 2), rays (C, 2).
+    """
     if groups.counts[3 * len(rays) :].any():
         return False
     _, found = group_forces(work.field.forces[-1], groups, rays)
-    noise = unresolved * float(np.linalg.norm(points, axis=1).sum())
+    noise = aim * float(np.abs(work.pulls[-1]).max() * np.linalg.norm(points, axis=1).sum())
     return bool(np.linalg.norm(found, axis=1).max(initial=0.0) <= noise)
 
 

@@ -77,13 +77,9 @@ class ConeStepper:
         self._beyond = OVERSHOOT
 
     @property
-    def _aim(self) -> float:
+    def aim(self) -> float:
+        """How far off pulls may be when the sweeps of a step end, as a share of their size."""
         return max(PICARD_SHARE * self._tolerance, FLOOR)
-
-    @property
-    def unresolved(self) -> float:
-        """How far off a pull may be when the sweeps of a step end."""
-        return self._aim * self._scale
 
     def move_at_once(self, neurons: Indices, left: Ints, entered: Ints, two_valued: Bools) -> None:
         """Let neurons change their groups between two steps; the moves are listed with share 0."""
@@ -144,7 +140,7 @@ class ConeStepper:
     def _solved(self, number: int, length: float) -> tuple[int, float, float]:
         """Solve the step for the moves known; return the sweeps, the error in tolerances, and the change."""
         _, _, work, rule = self._state
-        sweeps, change = solve(number, length, self._aim, self._scale, work, rule, self._problem)
+        sweeps, change = solve(number, length, self.aim, self._scale, work, rule, self._problem)
         self.counters.sweeps += sweeps
         if sweeps == 0:
             return 0, np.inf, np.inf

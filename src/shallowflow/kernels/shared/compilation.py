@@ -34,7 +34,7 @@ INTERNAL: Any = {"no_cpython_wrapper": True, **LEAN}
 SUMS: Any = {"fastmath": {"reassoc", "contract"}, **INTERNAL}
 # For functions with one caller: compiled as a part of it. (From Python they can be called by themselves.)
 ONCE: Any = {"inline": "always", **LEAN}
-# The same two for functions that make arrays.
+# LEAN and INTERNAL for functions that make arrays.
 MAKING: Any = {"no_cfunc_wrapper": True, "error_model": "numpy"}
 MAKING_WITHIN: Any = {"no_cpython_wrapper": True, **MAKING}
 # To a type checker the same as an integer; to Numba one type for all indices, however they are stored.

@@ -161,6 +161,7 @@ def attempt(
     """
     rest, tolerance = limits
     field, sums = tools[1], tools[2]
+    trial.results[0] = 0.0
     before, sweeps, done = 0.0, 0, most <= 0
     negligible = max(NEGLIGIBLE, UNSEEN * tolerance) if most > 0 else NEGLIGIBLE
     while True:
