@@ -108,6 +108,15 @@ ENDING: dict[str, tuple[Callable[[], sf.Trajectory], str]] = {
         ),
         "diverged",
     ),
+    "R8, tiny scale": (
+        lambda: sf.gradient_flow(
+            sf.ReLUNetwork([[1.0, 0.5], [0.2, -1.0]], [1.0, 0.3], 0.0, 1e-300),
+            PLANE,
+            until=5.0,
+            engine="cones",
+        ),
+        "completed",
+    ),
     "R9, fast": (
         lambda: sf.gradient_flow(PAIR, PLANE, until=5.0, epsilon=1e20, engine="walls"),
         "stalled",

@@ -181,7 +181,9 @@ class ConeStepper:
         """Trace neurons through the step; return the numbers of moves and groups, and where to cut it."""
         neurons, groups, work, rule = self._state
         rays, (_, scale, rate) = self._problem.rays, self._problem.loss
-        limits = self._tolerance * self._scale / (abs(scale) * rate * length), self._rest, length
+        # A tiny output factor: no move can be felt.
+        felt = abs(scale) * rate * length
+        limits = self._tolerance * self._scale / felt if felt > 0 else np.inf, self._rest, length
         groupwise.set_facets(work.active[:number], length, work.field)
         work.extra[work.active[:number]] = 0.0
         at, count, cut = 0, 0, NEVER
