@@ -414,5 +414,5 @@ FIG4 = Experiment(
     ),
     run_fig4,
     sweeps=True,
-    cost={"quick": 5.1, "paper": 2060},
+    cost={"quick": 5.1, "paper": 1450},
 )
