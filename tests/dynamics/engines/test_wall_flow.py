@@ -12,6 +12,7 @@ from scipy.integrate import solve_ivp
 
 import shallowflow as sf
 from shallowflow.arrays import Floats
+from shallowflow.dynamics.engines.wall_flow import WallEvents
 from shallowflow.models import Loss
 
 seeds = st.integers(0, 100_000)
@@ -322,3 +323,14 @@ def test_the_plain_flow_names_its_successor() -> None:
     network, dataset = random_problem(0)
     with pytest.raises(sf.InvalidInputError, match="a ReLUNetwork: engine 'walls'"):
         sf.gradient_flow(network, dataset, until=1.0, engine="dense")
+
+
+def test_a_neuron_dies_with_its_last_change_not_with_the_first_of_the_step() -> None:
+    rng = np.random.default_rng(0)
+    now = rng.choice([-1, 1], (5, 4))
+    changed, neurons, walls, before = [], rng.integers(0, 5, 60), rng.integers(0, 4, 60), []
+    for neuron, wall in zip(neurons, walls, strict=True):
+        before.append(now[neuron, wall])
+        now[neuron, wall] = rng.integers(-1, 2)
+        changed.append(now[neuron].copy())
+    assert np.array_equal(WallEvents._after(neurons, walls, np.array(before), now), changed)

@@ -217,10 +217,23 @@ class WallEvents:
         """Return the changes of a step in the order of time."""
         order = np.argsort(log.shares[: log.used[0]], kind="stable")
         chosen = [part[order] for part in (log.neurons, log.walls, log.before, log.after, log.kinds)]
-        signs = neurons.signs[chosen[0]]
+        signs = self._after(*chosen[:3], neurons.signs)
         active = (signs[:, self._sample_walls] * self._sides > 0).any(axis=1) | (signs == 0).any(axis=1)
         zero = ~neurons.inner[chosen[0]].any(axis=1)
         return WallLog([start + length * log.shares[order], *chosen, ~active & (self._slope == 0), zero])
+
+    @staticmethod
+    def _after(neurons: Ints, walls: Ints, before: Ints, ends: Ints) -> Ints:
+        """Return all signs (E, W) of the neuron of each change after it: those at the end of the step (m, W),
+        less the later changes.
+        """
+        signs = ends[neurons]
+        order = np.argsort(neurons, kind="stable")
+        of, most = neurons[order], int(np.bincount(neurons).max(initial=0))
+        for lag in range(most - 1, 0, -1):  # nearer changes last: they have the last word
+            here = np.flatnonzero(of[:-lag] == of[lag:])
+            signs[order[here], walls[order[here + lag]]] = before[order[here + lag]]
+        return signs
 
     def name(self, log: WallLog, most: int) -> list[Event]:
         """Return the first events."""
