@@ -3,9 +3,8 @@
 `Verdict`: what a paper says about a data set, in plain words, with the numbers and certificates behind it. It
 comes from the paper's function `verdict(question)`; `certificates.VERDICTS` lists them by the paper's word.
 
-Every theorem at once: `Answers`, and how a theorem is asked about whatever is at hand.
-
-A theorem that is about something else than what was given does not apply, because …: that is an answer too.
+`Answers`: every theorem at once, asked about whatever is at hand. A theorem that is about something else than
+what was given does not apply, because …: that is an answer too.
 """
 
 from __future__ import annotations

@@ -3,9 +3,8 @@
 `read_table` finds the cells, `read_pairs` the columns x and y of a fit. A guess is taken only if it is the
 one reading under which the cells are numbers or dates; a refusal names the line, the cell and the cure.
 
-Cells of a table: numbers with decimal points or commas, dates, and what stands for "missing".
-
-Dates become days since 1970-01-01 (UTC where a zone is given). What can be read in two ways is refused.
+Cells are numbers with decimal points or commas, dates, or stand for "missing". Dates become days since
+1970-01-01 (UTC where a zone is given). What can be read in two ways is refused.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The number of knots: the best fit for every number, and the choice among them, robust where it must be.
 
-Forward, each fit begins from the one before with a knot more, put where it gains most. Backward, each begins
-from the one with more knots without the cheapest, and the better fit stays. From 20 knots on the numbers grow
-by a factor ⁴√2, and those around the chosen one are filled in.
+**The path.** Forward, each fit begins from the one before with a knot more, put where it gains most.
+Backward, each begins from the one with more knots without the cheapest, and the better fit stays. From 20
+knots on the numbers grow by a factor ⁴√2, and those around the chosen one are filled in.
 
-The choice of the number of knots: along a path, by criterion or cross-validation, robust where it must be.
+**The choice**, along a path:
 
 * "bic" (`criterion`): the least of Schwarz's criterion with degrees of freedom and effective sample size.
 * "cv": five folds, every fifth point left out in turn (which depends on nothing but the data). The least

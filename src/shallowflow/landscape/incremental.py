@@ -22,9 +22,8 @@ Away from the jumps ln‖w_j‖ is a straight line of slope γ_j, whose offset c
   per jump for all neurons together. With unequal norms there is no logistic: the jump and what turns beside
   it are integrated coordinate by coordinate (`kernels.orthogonal.flow`), and t_i is when u = N/2.
 
-Each jump fits about half of what is left: [incremental] Theorem 3 and its App. E, with numbers.
-
-Take the n points of one label sign and m neurons of that sign, each active on each point with probability ½,
+**Halving.** Each jump fits about half of what is left: [incremental] Theorem 3 and its App. E. Take the n
+points of one label sign and m neurons of that sign, each active on each point with probability ½,
 independently (Assumption 3). What is left after u jumps depends on the set of the u neurons only, not on
 their order, and for a fixed set it is Bin(n, 2^{−u}). A union bound over the C(m, u) sets, whichever of them
 Algorithm 1 takes, gives Prop. 4 and Cor. 1 with exact tails instead of Chernoff's: with probability 1 − δ

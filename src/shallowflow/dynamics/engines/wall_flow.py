@@ -217,7 +217,7 @@ class WallEvents:
         """Return the changes of a step in the order of time."""
         order = np.argsort(log.shares[: log.used[0]], kind="stable")
         chosen = [part[order] for part in (log.neurons, log.walls, log.before, log.after, log.kinds)]
-        signs = self._after(*chosen[:3], neurons.signs)
+        signs = self._after(chosen[0], chosen[1], chosen[2], neurons.signs)
         active = (signs[:, self._sample_walls] * self._sides > 0).any(axis=1) | (signs == 0).any(axis=1)
         zero = ~neurons.inner[chosen[0]].any(axis=1)
         return WallLog([start + length * log.shares[order], *chosen, ~active & (self._slope == 0), zero])

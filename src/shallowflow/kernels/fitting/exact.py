@@ -15,12 +15,11 @@ fit, E_k(a) is wanted only below U − P_{K−k−1}(a): what cannot beat U dies
 A block of one point between two free knots has an open slope: either crossing bounds it from one side, and
 both must leave room.
 
-The best division of sorted data into k + 1 pieces, each with a constant or a line of its own, for every k.
-
-Dynamic programming, O(K n²): with c(i, j) the least Σ w r² of one piece over the points i … j − 1,
-D_0(j) = c(0, j) and D_k(j) = min_i D_{k−1}(i) + c(i, j) (Bellman and Roth 1969, J. Am. Stat. Assoc. 64).
-c comes from running sums of centred data: a difference of sums loses digits in proportion to the whole, not
-to the piece, which is below 10⁻¹² of the total for the few thousand points that O(n²) allows.
+**Pieces apart**, each with a constant or a line of its own, for every number of them: dynamic programming,
+O(K n²): with c(i, j) the least Σ w r² of one piece over the points i … j − 1, D_0(j) = c(0, j) and D_k(j) =
+min_i D_{k−1}(i) + c(i, j) (Bellman and Roth 1969, J. Am. Stat. Assoc. 64). c comes from running sums of
+centred data: a difference of sums loses digits in proportion to the whole, not to the piece, which is below
+10⁻¹² of the total for the few thousand points that O(n²) allows.
 """
 
 from __future__ import annotations

@@ -27,10 +27,9 @@ eigenvalue of −H is positive, as [plateau] §3.2 says; rank JᵀJ = dim V leav
 directions. With c_j = 0 the sentence is false: the off-diagonal entry −Σ_{x_k > b_j} r_k alone makes a
 saddle.
 
-Why a loss hardly falls: its parts that belong to the pattern, to the kinks' places, to the outer weights.
-
-While the pattern lasts the loss cannot fall below its level Q₀ ([plateau] Thm 3.1, `pattern_level`); while
-the inner layer stays where it is, not below LSQ, the loss of the best outer weights (4.1). So
+**Causes.** Why does a loss hardly fall? While the pattern lasts the loss cannot fall below its level Q₀
+([plateau] Thm 3.1, `pattern_level`); while the inner layer stays where it is, not below LSQ, the loss of the
+best outer weights (4.1). So
 
     L = Q₀ + (LSQ − Q₀) + (L − LSQ),
 

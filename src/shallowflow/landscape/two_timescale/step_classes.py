@@ -35,9 +35,8 @@ the left neuron hits the jump at τ(0) and the right one stops at K^{1/3}. K = 0
 any case the hitting time is at most 8 min(L_0, R_0)/s². With one neuron fixed at distance B (the edge of
 [0, 1]) and the other at distance D, (B+D)³ falls at the constant rate (3/2) s² B².
 
-The lemmas of [two_timescale] App. A as numbers: what each bounds for given positions, and its bound.
-
-A network gives positions u (m,) and η, a target f* with its constants n, Δv, Δf, M (Def. 1). a_0* and a_η*
+**The lemmas** of [two_timescale] App. A as numbers: what each bounds for given positions, and its bound. A
+network gives positions u (m,) and η, a target f* with its constants n, Δv, Δf, M (Def. 1). a_0* and a_η*
 are the best weights (m + 1,), the offset first, without and with smoothing. So one sees how loose each step
 of the proofs is, and along a run where.
 """

@@ -18,10 +18,9 @@ factor s and any speed v Lemma 6 reads, with 1_ji = 1 where neuron j is active o
 
 (The print of (15) lacks the squares on C_x^∓, (21) and (22) have them; (22) drops ‖w_j‖² in its first line.)
 
-The event 𝓘 of [weak_interaction] Lemma 5, that every sample has a neuron of its own sign, and extinction.
-
-𝓘: for each i there is a j with ⟨w_j, x_i⟩ > 0 and a_j y_i > 0. For orthogonal inputs and rotation-invariant
-weights with fair signs all events are independent given k, the number of positive neurons, so that
+**The event 𝓘** of [weak_interaction] Lemma 5, that every sample has a neuron of its own sign: for each i
+there is a j with ⟨w_j, x_i⟩ > 0 and a_j y_i > 0. For orthogonal inputs and rotation-invariant weights with
+fair signs all events are independent given k, the number of positive neurons, so that
 
     P(𝓘) = E_k[(1 − 2^{−k})^{n₊} (1 − 2^{−(m−k)})^{n₋}],  k ~ Bin(m, ½),
 
