@@ -187,6 +187,35 @@ def test_a_flow_that_has_ended_costs_nothing_more_though_its_data_still_pull(eng
         assert np.abs(flatten(run(time)) - flatten(short.final)).max() <= 1e-8
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_a_flow_in_any_dimension_ends_whether_it_fits_its_data_or_not(seed: int) -> None:
+    # Three dimensions and a few samples are fitted, two and ten are not.
+    rng = np.random.default_rng(seed)
+    size, dimension = ((8, 3), (10, 2))[seed % 2]
+    data = sf.Dataset(rng.standard_normal((size, dimension)), rng.standard_normal(size))
+    network = sf.ReLUNetwork(0.3 * rng.standard_normal((12, dimension)), 0.3 * rng.standard_normal(12))
+    short, run = (sf.gradient_flow(network, data, until=until, engine="walls") for until in (1e7, 1e300))
+    assert run.outcome.status == "completed"
+    assert int(run.statistics["segments"]) == int(short.statistics["segments"])
+    assert np.array_equal(flatten(run.final), flatten(short.final))
+    gradient = sf.gradient_flow(run.final, data, until=1.0, engine="walls").final
+    assert np.abs(flatten(gradient) - flatten(run.final)).max() <= 1e-7
+
+
+@pytest.mark.parametrize(("engine", "weak"), [("walls", 1e-5), ("walls", 1e-3), ("cones", 1e-2)])
+def test_a_weak_sample_is_followed_for_as_long_as_it_pulls(engine: str, weak: float) -> None:
+    # The coordinate of a sample (0, s) with label s moves s² times as fast as that of (1, 0).
+    network = sf.initialize.balanced(6, 2, init_scale=1, seed=3)
+
+    def slow(strength: float, time: float, engine: str) -> float:
+        data = sf.Dataset([[1.0, 0.0], [0.0, strength]], [1.0, strength])
+        run = sf.gradient_flow(network, data, until=time / strength**2, engine=engine)
+        return float(run.losses[-1]) / strength**2
+
+    for time in (3.0, 3e3):
+        assert slow(weak, time, engine) == pytest.approx(slow(1e-4, time, "walls"), rel=1e-4)
+
+
 @pytest.mark.parametrize("engine", ["walls", "cones"])
 def test_neurons_far_too_small_to_be_seen_are_not_taken_for_rest(engine: str) -> None:
     # For a long time nothing but neurons of size 1e-12 moves, and the loss stands still to the last digit.

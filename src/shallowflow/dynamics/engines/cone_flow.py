@@ -59,6 +59,7 @@ class ConeFlow:
         self._problem = flow_state.Problem(walls, samples, rays, float(network.slope), function)
         self._names = GroupEvents(inputs, samples, len(rays), network.slope)
         self._gates = np.where(self._names.active, 1.0, network.slope)
+        self._reach = np.abs(self._gates) @ np.linalg.norm(samples.points, axis=1)
         self._losses = _LossAtNodes(loss, dataset, weight, samples.targets)
         self._loss, self._step = task.measure(network), 0
         self._released_count = self._two_valued = self._most_sliding = self._idle = self._moved = 0
@@ -143,6 +144,11 @@ class ConeFlow:
         scale, points = float(self._network.scale), self._problem.samples.points
         return groupwise.predictions(self._gates, scale, self._state[2], points)
 
+    def _largest_pull(self, predictions: Floats) -> float:
+        """Return the size of the largest pull that a prediction (k,) or a target alone would exert."""
+        sizes = np.maximum(np.abs(predictions), np.abs(self._problem.samples.targets))
+        return float(self._problem.loss[2] * sizes.max(initial=0.0))
+
     def network(self) -> ReLUNetwork:
         """Return the present network, its neurons in the caller's order."""
         neurons, groups, _, _ = self._state
@@ -167,13 +173,13 @@ class ConeFlow:
         self._ahead, self._syncs = no_moves(), self._synchronise()
         if count >= 0:
             self._ahead = self._released(work.field.forces[-1])
-        losses = self._losses(self._predictions())
+        predictions = self._predictions()
+        losses = self._losses(predictions)
         if self._still:
             losses[:] = self._loss
         self._loss, self._moved = float(losses[-1]), self._moved + len(moves.times)
         if not (self._still or len(moves.times) or len(self._ahead.times)):
-            points, rays = self._problem.samples.points, self._problem.rays
-            self._still = groupwise.is_still(groups, work, self._stepper.aim, points, rays)
+            self._still = self._stepper.is_still(self._reach, self._largest_pull(predictions[-1]))
         kept = {} if rows else self._names.rests(moves)
         if rows:
             kept = {

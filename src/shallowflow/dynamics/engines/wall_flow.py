@@ -69,7 +69,7 @@ class WallFlow:
     def advance(self, until: float, rows: bool) -> Piece:
         """Make one step, not beyond `until`."""
         stepper, start = self._stepper, self._time
-        length = stepper.make(until - start)
+        length = stepper.make(start, until - start)
         if length == 0.0:
             return Piece(np.array([start]), stop=Stop("no step", {"time": start}))
         self._length, before = length, stepper.before

@@ -224,16 +224,19 @@ def group_forces(forces: Floats, groups: Groups, rays: Floats) -> tuple[Ints, Fl
     return occupied, np.where((occupied < cones)[:, None], forces[wall], along[wall])
 
 
-def is_still(groups: Groups, work: Work, aim: float, points: Floats, rays: Floats) -> bool:
-    """Whether forces cancel after the last step, up to pulls off by a share `aim` of the largest one.
+def stillness(groups: Groups, work: Work, reach: Floats, rays: Floats) -> float:
+    """Return the largest force on a group after the last step, as a share of what pulls of 1 add up to.
 
-    points (k, 2), rays (C, 2).
+    Infinite if neurons rest at w = 0, which may be about to leave. reach (C,): Σ_k η_k |x_k| of every cone;
+    rays (C, 2).
     """
-    if groups.counts[3 * len(rays) :].any():
-        return False
-    _, found = group_forces(work.field.forces[-1], groups, rays)
-    noise = aim * float(np.abs(work.pulls[-1]).max() * np.linalg.norm(points, axis=1).sum())
-    return bool(np.linalg.norm(found, axis=1).max(initial=0.0) <= noise)
+    cones = len(rays)
+    if groups.counts[3 * cones :].any():
+        return np.inf
+    occupied, found = group_forces(work.field.forces[-1], groups, rays)
+    sums = reach[np.where(occupied < cones, occupied, (occupied - cones) // 2)]
+    forces = np.linalg.norm(found, axis=1)
+    return float(np.divide(forces, sums, out=np.zeros_like(forces), where=sums > 0.0).max(initial=0.0))
 
 
 def squared_gradient(forces: Floats, groups: Groups, rays: Floats) -> tuple[float, float]:

@@ -75,11 +75,21 @@ class ConeStepper:
         self._tolerance, self._scale, self._rest = tolerance, scale, rest
         self.moves, self.counters = new_moves(len(state[0].slot) + 1024), Counters()
         self._beyond = OVERSHOOT
+        self._usual = self._aim = max(PICARD_SHARE * tolerance, FLOOR)
 
-    @property
-    def aim(self) -> float:
-        """How far off pulls may be when the sweeps of a step end, as a share of their size."""
-        return max(PICARD_SHARE * self._tolerance, FLOOR)
+    def is_still(self, reach: Floats, largest: float) -> bool:
+        """Whether nothing is left of the forces after the last step but rounding.
+
+        Pulls are known up to the share `aim` of their scale that the sweeps leave undone. When no force is
+        larger than that, the sweeps of the next steps go on to rounding, which tells the rest of a force that
+        decays from one that only a weak sample exerts; what is then not larger than rounding is none. reach:
+        `flow_groups.stillness`; largest: the largest pull of a prediction or target.
+        """
+        found = groupwise.stillness(self._state[1], self._state[2], reach, self._problem.rays) / self._scale
+        finest = 10.0 * FLOOR * max(1.0, largest / self._scale)
+        still, near = found <= min(finest, self._usual), found <= self._usual
+        self._aim = min(finest, self._usual) if near else self._usual
+        return still
 
     def move_at_once(self, neurons: Indices, left: Ints, entered: Ints, two_valued: Bools) -> None:
         """Let neurons change their groups between two steps; the moves are listed with share 0."""
@@ -140,7 +150,7 @@ class ConeStepper:
     def _solved(self, number: int, length: float) -> tuple[int, float, float]:
         """Solve the step for the moves known; return the sweeps, the error in tolerances, and the change."""
         _, _, work, rule = self._state
-        sweeps, change = solve(number, length, self.aim, self._scale, work, rule, self._problem)
+        sweeps, change = solve(number, length, self._aim, self._scale, work, rule, self._problem)
         self.counters.sweeps += sweeps
         if sweeps == 0:
             return 0, np.inf, np.inf

@@ -59,7 +59,7 @@ MOST_STIFF = 500
 """Samples up to which the tangent kernel is used."""
 LONGEST, WILD = 12.0, 60.0
 """A step is at most so many times 1/‖D‖ long; pulls of sweeps that would make it so much longer diverge."""
-STILL = 2.0**-43
+STILL = 2.0**-46
 """Forces below this share of what pulls could add up to are what rounding leaves of those that cancel."""
 MISSED = 0.1
 """The error of a step as a share of H·(what its polynomials miss at worst): they miss it on both sides."""
@@ -250,6 +250,7 @@ class WallStepper:
         self._length, self._last = 0.1 / fastest if fastest > 0 else np.inf, 0.0
         self._response: Response | None = None
         self._fresh = self._slow = self._still = False
+        self._force = np.inf
         # Pulls of a longer trial that was cut short, its length, and how far the flow has come in it.
         self._plan: tuple[Floats, float, float] | None = None
         self._aim = 0.0
@@ -284,8 +285,8 @@ class WallStepper:
             return self._resampled(self.trial.pulls, 1.0, step / self._last)
         return np.broadcast_to(self.pulls, self.trial.pulls.shape)
 
-    def make(self, remaining: float) -> float:
-        """Make one step, not longer than `remaining`; return its length, 0 if none could be made."""
+    def make(self, time: float, remaining: float) -> float:
+        """Make one step from `time` on, not longer than `remaining`; return its length (0: none)."""
         if self._still:
             return self._stay(remaining)
         fastest = self._fastest()
@@ -298,7 +299,7 @@ class WallStepper:
         if self._slow and len(self.pulls) <= MOST_STIFF:
             self._renew()
         for _ in range(MOST_ATTEMPTS):
-            if not step > SHORTEST * remaining:
+            if not step > 0.0 or SHORTEST * time >= step < remaining:
                 return 0.0
             self.counters.attempts += 1
             shorter = self._tried(step)
@@ -321,13 +322,23 @@ class WallStepper:
         return remaining
 
     def _is_still(self, step: float) -> bool:
-        """Whether nothing moves any more, though pulls are left; asked after the longest of steps."""
-        fastest = self._fastest()
-        if self.log.used[0] > 0 or step * fastest < (1.0 - 1e-6) * LONGEST:
+        """Whether the flow has ended: forces have stopped falling, and all of what is left moves no neuron.
+
+        Sweeps and rounding leave forces behind that no step removes; those of a weak sample do not fall in a
+        step either, but move neurons far in the end (`Response.to_come`).
+        """
+        last, self._force = self._force, np.inf
+        if self.log.used[0] > 0:
             return False
         living = self.now.inner.any(axis=1) | (self.now.outer != 0)
-        found = forces(self.now, self.pulls, self.problem)[living]
-        return bool(np.sqrt((found**2).sum(axis=1).max(initial=0.0)) <= STILL * fastest)
+        self._force = _largest_norm(forces(self.now, self.pulls, self.problem)[living])
+        if self._force <= STILL * self._fastest():
+            return True
+        ended = step * self._force <= self.tolerance and self._force >= 0.5 * last
+        if not ended or len(self.pulls) > MOST_STIFF:
+            return False
+        to_come = Response(self.now, self.heights, self.problem).to_come(self.pulls)
+        return _largest_norm(forces(self.now, to_come, self.problem)[living]) <= self.tolerance
 
     def _tried(self, step: float) -> float:
         """Try a step; return 0 if it is good, else the length to try instead (the same: with other means)."""
@@ -352,7 +363,7 @@ class WallStepper:
             return 0.4 * step
         # Kinks before the first node are not seen at the shares between the nodes.
         shares, kinks = self._kinks()
-        unseen = step**2 * float(np.sum((kinks * shares * (1.0 - shares))[shares < trial.nodes[0]]))
+        unseen = step * (step * float(np.sum((kinks * shares * (1.0 - shares))[shares < trial.nodes[0]])))
         error = max(MISSED * float(trial.results[2]), unseen) / self.tolerance
         if error <= 1.0:
             self._error = error
@@ -369,7 +380,7 @@ class WallStepper:
     def _shortened(self, step: float, error: float) -> float:
         """Return a shorter length: up to the first event that is too big, or by the error's order."""
         shares, kinks = self._kinks()
-        impacts = step**2 * kinks * shares * (1.0 - shares)
+        impacts = step * (step * kinks * shares * (1.0 - shares))
         self._plan, largest = (self.trial.pulls.copy(), step, 0.0), impacts.max(initial=0.0)
         if not np.isfinite(error) or largest > max(BIG, error) * self.tolerance:
             first = float(shares[impacts > max(BIG * self.tolerance, 0.3 * largest)].min(initial=1.0))
@@ -377,7 +388,7 @@ class WallStepper:
                 self.counters.cuts += 1
                 # The step after it, by the kinks that follow.
                 rest, later = step * (1.0 - first), (shares - first) / (1.0 - first)
-                ahead = (rest**2 * kinks * later * (1.0 - later))[later > 1e-9]
+                ahead = (rest * (rest * kinks * later * (1.0 - later)))[later > 1e-9]
                 expected = max(0.25 * ahead.max(initial=1e-300), 0.08 * ahead.sum()) / self.tolerance
                 self._aim = rest * float(min(1.0, 0.85 * expected ** (-1.0 / 3.0)))
                 return step * first * (1.0 + 1e-10)
@@ -393,7 +404,7 @@ class WallStepper:
     def _order(self, step: float, error: float) -> float:
         """Return 1/p for an error that grows like H^p: by kinks, or by the length of the step."""
         shares, kinks = self._kinks()
-        by_kinks = step**2 * float(np.sum(kinks * shares * (1.0 - shares)))
+        by_kinks = step * (step * float(np.sum(kinks * shares * (1.0 - shares))))
         return 1.0 / 3.0 if by_kinks > MANY * error * self.tolerance else 1.0 / (NODES + 1)
 
     def _accepted(self, step: float, remaining: float) -> float:
@@ -417,6 +428,10 @@ class WallStepper:
             self._length, self._aim = max(self._length, self._aim), 0.0
         self._last, self._still = step, self._is_still(step)
         return step
+
+
+def _largest_norm(vectors: Floats) -> float:
+    return float(np.sqrt((vectors**2).sum(axis=1).max(initial=0.0)))
 
 
 PACKED = 31

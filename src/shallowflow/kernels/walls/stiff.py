@@ -55,6 +55,16 @@ class Response:
         inverses = (shares @ projections).real.reshape(size, terms, terms)
         return Newton(self.vectors, self.roots, np.ascontiguousarray(inverses), np.zeros((2, terms, size)))
 
+    def to_come(self, pulls: Floats) -> Floats:
+        """Return ∫ c dt from pulls c (n,) now until they rest, with K and Λ as they are.
+
+        Along an eigenvector they decay like e^{−λt}; where λ is 0 to rounding they move nothing and stay.
+        """
+        parts = self.vectors.T @ (pulls / self.roots)
+        decaying = self.values > np.finfo(float).eps * len(pulls) * self.values.max(initial=0.0)
+        parts = np.divide(parts, self.values, out=np.zeros_like(parts), where=decaying)
+        return np.asarray(self.roots * (self.vectors @ parts))
+
 
 def spectral_parts(matrix: Floats) -> tuple[Complexes, Complexes]:
     """Return the eigenvalues μ (q,) of a matrix and its projections P_k (q, q²): f(A) = Σ_k f(μ_k) P_k."""
