@@ -15,6 +15,7 @@ from shallowflow.certificates import VERDICTS, Verdict
 from shallowflow.cli import main
 from shallowflow.commands import diagnose, fit, simulate
 from shallowflow.commands.arguments import say_if_long, say_if_slow
+from shallowflow.dynamics.critical_scale import CriticalScale
 from shallowflow.dynamics.descent import gradient_descent
 from shallowflow.dynamics.flow import gradient_flow
 
@@ -92,6 +93,23 @@ def test_a_flow_says_that_it_is_slow(
     monkeypatch.setattr(f"{simulate.__name__}.gradient_flow", slow)
     found = lines(["simulate", "three_points", "--until", "10"])
     ending = "; Ctrl-C to stop, coming to rest, an earlier --until or a smaller --width make it shorter"
+    assert found == [text + ending for text in said]
+
+
+@pytest.mark.parametrize(("seconds", "said"), [(3.0, ["about 50 minutes"]), (0.01, [])])
+def test_measuring_the_critical_scale_says_that_it_is_slow(
+    seconds: float, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slow(*arguments: Any, progress: Any, **options: Any) -> CriticalScale:
+        for share in (0.001, 0.002):
+            progress(share)
+        return CriticalScale(0.1, 0.2)
+
+    clock = SimpleNamespace(monotonic=count(0.0, seconds).__next__)
+    monkeypatch.setattr("shallowflow.commands.arguments.time", clock)
+    monkeypatch.setattr("shallowflow.dynamics.critical_scale.critical_scale", slow)
+    found = lines(["certify", "three_points", "--paper", "early_alignment", "--critical-scale"])
+    ending = "; Ctrl-C to stop, a smaller --width or --no-critical-scale make it shorter"
     assert found == [text + ending for text in said]
 
 

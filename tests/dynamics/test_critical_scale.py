@@ -30,6 +30,14 @@ def test_flows_below_end_in_the_line_and_above_fit(init: str) -> None:
         assert loss == pytest.approx(LINE, rel=1e-3) if line else loss < 0.1 * LINE
 
 
+def test_progress_goes_from_flow_to_flow_up_to_the_end() -> None:
+    shares = list[float]()
+    critical_scale(DATA, width=10, halvings=2, until=50.0, progress=shares.append)
+    assert shares == sorted(shares)
+    assert 0.0 <= shares[0] < 0.25
+    assert shares[-1] == 1.0
+
+
 def test_a_change_outside_the_interval_is_said() -> None:
     above = critical_scale(DATA, width=30, smallest=1e-7, largest=1e-6, halvings=1)
     assert (above.low, above.high, above.found) == (1e-6, np.inf, False)

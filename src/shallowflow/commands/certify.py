@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ import click
 from click.core import ParameterSource
 
 from shallowflow.arrays import count, one_of, positive, unit_interval
-from shallowflow.commands.arguments import json_option, print_json, read_data, say_if_long
+from shallowflow.commands.arguments import json_option, print_json, read_data, say_if_long, say_if_slow
 from shallowflow.data import Dataset
 from shallowflow.errors import InvalidInputError
 from shallowflow.models import LogisticLoss, Loss, SquareLoss
@@ -97,8 +98,12 @@ def certify(
             silent = other and word not in GENERAL
             verdicts.append(Verdict(word, None, (SILENT,)) if silent else VERDICTS[word](asked_of))
             if word == "early_alignment" and (measure or (measure is None and _has_threshold(verdicts[-1]))):
-                show(start, "measuring λ_c")
-                verdicts[-1] = _with_critical_scale(verdicts[-1], dataset, options)
+
+                def measuring(share: float, start: float = start) -> None:
+                    show(start + share / len(papers), "measuring λ_c")
+
+                watch = say_if_slow(measuring, "a smaller --width or --no-critical-scale")
+                verdicts[-1] = _with_critical_scale(verdicts[-1], dataset, options, watch)
     if as_json:
         print_json(verdict_summary(verdicts, dataset))
         return
@@ -112,7 +117,9 @@ def _has_threshold(verdict: Verdict) -> bool:
     return any(one.theorem == "early_alignment/theorem-4" and one.holds for one in verdict.certificates)
 
 
-def _with_critical_scale(verdict: Verdict, dataset: Dataset, options: dict[str, Any]) -> Verdict:
+def _with_critical_scale(
+    verdict: Verdict, dataset: Dataset, options: dict[str, Any], progress: Callable[[float], None]
+) -> Verdict:
     """Return the verdict with the scale below which flows from this start end in the least-squares line."""
     from shallowflow.dynamics.critical_scale import critical_scale
 
@@ -121,7 +128,7 @@ def _with_critical_scale(verdict: Verdict, dataset: Dataset, options: dict[str, 
         return replace(verdict, words=(*verdict.words, words))
     width, init, seed = options["width"], options["init"], options["seed"]
     try:
-        found = critical_scale(dataset, init, width=width, seed=seed)
+        found = critical_scale(dataset, init, width=width, seed=seed, progress=progress)
     except InvalidInputError as error:
         return replace(verdict, words=(*verdict.words, f"λ_c: {error}"))
     words = (

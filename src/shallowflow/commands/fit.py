@@ -30,7 +30,8 @@ STEPS = 40
 """The most jumps of --steps."""
 CONSTRAINED, INTERVALS = 0.035, 0.1
 """CPU seconds by the square of the number of knots: of a search under constraints (1.5 s with 5 knots, 4 with
-10, 18 with 20), of intervals (3, 10, 34). Any other fit takes seconds, whatever its size."""
+10, 18 with 20), of intervals (3, 10, 34). Any other fit takes seconds, whatever its size: under constraints
+"auto" tries at most 40 knots (18 s)."""
 SCHEMA = "shallowflow-fit-2"
 """Names the keys of `--json`: docs/concepts/command_line.md lists them."""
 

@@ -78,11 +78,13 @@ def critical_scale(
     largest: float = 1.0,
     halvings: int = 6,
     until: float = 400.0,
+    progress: Progress | None = None,
 ) -> CriticalScale:
     """Return between which scales the flow from one start changes from the line to a better fit.
 
     init: "balanced", "dominated" or "gaussian", whose weights are multiplied by λ; halvings: of the interval
     [smallest, largest] of λ, on a logarithmic axis, taking it that there is one change. until: of each flow.
+    progress: called with the share done, on the way.
 
     Examples
     --------
@@ -101,10 +103,15 @@ def critical_scale(
         raise InvalidInputError("dataset: the least-squares line fits it: there is nothing to leave")
     make = getattr(initialize, init)
 
+    flows, done = halvings + 2, 0
+
     def stays(scale: float) -> bool:
+        nonlocal done
         start: ReLUNetwork = make(width, dataset.dimension, init_scale=scale, seed=seed)
-        record = Record.geometric(2, networks=False)
-        return bool(gradient_flow(start, dataset, until=until, record=record).losses[-1] > LEFT * line.loss)
+        record, before = Record.geometric(2, networks=False), done
+        shown = None if progress is None else lambda share: progress((before + share) / flows)
+        run, done = gradient_flow(start, dataset, until=until, record=record, progress=shown), done + 1
+        return bool(run.losses[-1] > LEFT * line.loss)
 
     return _bisected(stays, low, high, halvings)
 
