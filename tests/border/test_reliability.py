@@ -1,4 +1,4 @@
-"""What the review of reliability found wrong (R1 to R9): for every defect the test that would see it again.
+"""Defects of reliability (R1 to R9): for each the test that would see it again.
 
 `WHERE` says which; those that had no test of their own are below.
 """
