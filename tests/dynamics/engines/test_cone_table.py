@@ -43,7 +43,7 @@ def kept_bytes(table: ConeTable) -> int:
 
 
 def random_start(seed: int, width: int = 60) -> tuple[sf.ReLUNetwork, sf.Dataset]:
-    """A leaky network with neurons at the origin, one on a wall, zeros of both signs, and an output factor."""
+    """A network with neurons at the origin, one on a wall, zeros of both signs, and an output factor."""
     rng = np.random.default_rng(seed)
     inputs, inner = rng.standard_normal((6, 2)), 0.3 * rng.standard_normal((width, 2))
     inputs[5], inner[:2], inner[2] = 0.0, 0.0, [-inputs[0, 1], inputs[0, 0]]
