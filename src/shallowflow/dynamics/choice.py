@@ -223,16 +223,30 @@ def _cost(name: str) -> Callable[[Task], float]:
 # --- Gradient flow.
 
 
+MATTERS, NEURONS_BY_CONES = 40.0, 30_000
+"""What a neuron adds to the predictions, in tolerances, from which on all its events are felt; more neurons of
+the plane than this are left to "cones", whose paths take little memory."""
+
+
+def _felt(task: Task) -> float:
+    """Return which share of the neurons is felt: events of those that add less than the tolerance are not."""
+    network, reach = task.network, float(np.sqrt(np.mean(task.dataset.inputs**2)))
+    assert isinstance(network, ReLUNetwork)
+    sizes = network.scale * np.linalg.norm(network.inner, axis=1) * np.abs(network.outer)
+    return float(np.mean(np.minimum(reach * sizes / (MATTERS * task.tolerance), 1.0)))
+
+
 def _wall_flow_cost(task: Task) -> float:
-    """About a hundred sweeps over all neurons (`benchmarks/flows.py`)."""
+    """Tens of sweeps over all neurons, hundreds where they are felt (`benchmarks/flows.py`)."""
     n, d, m = _sizes(task)[:3]
-    return float(5e-3 + 5e-5 * m * n**0.5 * min(n, d))
+    return float(3e-3 + (1.5e-5 + 3.5e-5 * _felt(task)) * m * n**0.5 * min(n, d))
 
 
 def _cone_flow_cost(task: Task) -> float:
-    """Hardly more for more neurons; ten points, width 1,000: 0.07 s if few slide, 3.5 s if 700 do."""
+    """Some ten steps whatever the width, and about one for every event that is felt."""
     n, _, m = _sizes(task)[:3]
-    return 5e-3 + 0.03 * n**2 + 1e-6 * m
+    felt = _felt(task) * m if m <= NEURONS_BY_CONES else 0.0
+    return 2e-3 + 3e-6 * m + (1.7e-3 + 1.1e-4 * n) * (10 + 0.35 * n**0.5 * felt)
 
 
 def _knot_flow_cost(task: Task) -> float:
