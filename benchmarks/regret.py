@@ -285,7 +285,7 @@ END = sf.Record.geometric(2, networks=False)
 
 def flows() -> Iterator[tuple[str, str, Run]]:
     """Yield (verb, problem, run) of gradient flows in the plane and of knots."""
-    for n, m, scale in product((3, 10, 40), (10, 100, 1000), (1.0, 0.01)):
+    for n, m, scale in product((3, 10, 40), (10, 100, 1000), (1.0, 0.01, 0.001)):
         rng = np.random.default_rng([n, m])
         data = sf.Dataset(rng.standard_normal((n, 2)), rng.standard_normal(n))
         start = sf.initialize.gaussian(m, 2, init_scale=scale, seed=1)
