@@ -9,7 +9,7 @@ import pytest
 from numba.core.caching import _CacheLocator
 
 import shallowflow as sf
-from shallowflow.dynamics.choice import KERNELS, chosen_engine, compiled_before
+from shallowflow.dynamics.choice import KERNELS, Choice, chosen_engine, compiled_before
 from shallowflow.dynamics.clock.problem import Task
 from shallowflow.dynamics.engines.sweeps import FusedDescent, SpannedDescent
 
@@ -41,3 +41,22 @@ def test_as_many_samples_as_dimensions_are_taken_in_their_span() -> None:
     run = sf.gradient_descent(network, dataset, step=1e-3, steps=30)
     plain = sf.gradient_descent(network, dataset, step=1e-3, steps=30, engine="fused")
     np.testing.assert_allclose(run.losses, plain.losses, rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("width", "scale", "expected"),
+    [
+        (30, 1e-4, "walls"),  # few neurons: a sweep over all costs less than a step by groups
+        (3_000, 1e-4, "cones"),  # nobody feels their events
+        (3_000, 1.0, "walls"),  # each would end a step by groups
+        (100_000, 1.0, "cones"),  # a path of so many is kept by groups
+    ],
+)
+def test_flows_in_the_plane_go_by_groups_where_events_are_not_felt(
+    monkeypatch: pytest.MonkeyPatch, width: int, scale: float, expected: str
+) -> None:
+    monkeypatch.setattr(Choice, "_start", lambda self: 0.0)  # whatever this process has compiled
+    network = sf.initialize.balanced(width, 2, init_scale=scale, seed=0)
+    task = Task(network, sf.data.GENERATORS["stewart"](), sf.SquareLoss())
+    made = chosen_engine("gradient_flow", "auto", task).func
+    assert {"WallFlow": "walls", "ConeFlow": "cones"}[getattr(made, "__name__", "")] == expected

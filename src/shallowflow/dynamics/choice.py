@@ -2,8 +2,9 @@
 
 A row says what an engine needs (in words, and as a predicate), where it is, and what a run costs: seconds of
 processor time from counts of operations. "auto" takes the cheapest of those that fit and are exact for the
-problem. The constants of dense, fused, lanes, cones, patterns and of SGD were measured, the descents' by
-`benchmarks/regret.py`; those of the other engines, of the flows and of first compilations are estimates.
+problem. The constants of dense, fused, lanes, cones, patterns, of SGD and of flows in the plane were
+measured, most by `benchmarks/regret.py`, those of first compilations of descents and flows by
+`benchmarks/compilation.py`; the others are estimates.
 """
 
 from __future__ import annotations
@@ -223,16 +224,33 @@ def _cost(name: str) -> Callable[[Task], float]:
 # --- Gradient flow.
 
 
+MATTERS, NEURONS_BY_CONES = 40.0, 30_000
+"""What a neuron adds to the predictions, in tolerances, from which on all its events are felt; more neurons
+of the plane than this are left to "cones", whose paths take little memory."""
+
+
+def _felt(task: Task) -> float:
+    """Return which share of the neurons is felt: events of those that add less than the tolerance are not."""
+    network, reach = task.network, float(np.sqrt(np.mean(task.dataset.inputs**2)))
+    assert isinstance(network, ReLUNetwork)
+    sizes = network.scale * np.linalg.norm(network.inner, axis=1) * np.abs(network.outer)
+    return float(np.mean(np.minimum(reach * sizes / (MATTERS * task.tolerance), 1.0)))
+
+
 def _wall_flow_cost(task: Task) -> float:
-    """About a hundred sweeps over all neurons (`benchmarks/flows.py`)."""
+    """Tens of sweeps over all neurons, hundreds where they are felt: that was measured in the plane, where
+    there is a choice.
+    """
     n, d, m = _sizes(task)[:3]
-    return float(5e-3 + 5e-5 * m * n**0.5 * min(n, d))
+    felt = _felt(task) if d == 2 else 1.0
+    return float(3e-3 + (1.5e-5 + 3.5e-5 * felt) * m * n**0.5 * min(n, d))
 
 
 def _cone_flow_cost(task: Task) -> float:
-    """Hardly more for more neurons; ten points, width 1,000: 0.07 s if few slide, 3.5 s if 700 do."""
+    """Some ten steps whatever the width, and about one for every event that is felt."""
     n, _, m = _sizes(task)[:3]
-    return 5e-3 + 0.03 * n**2 + 1e-6 * m
+    felt = _felt(task) * m if m <= NEURONS_BY_CONES else 0.0
+    return 2e-3 + 3e-6 * m + (1.7e-3 + 1.1e-4 * n) * (10 + 0.35 * n**0.5 * felt)
 
 
 def _knot_flow_cost(task: Task) -> float:
@@ -279,30 +297,30 @@ ENGINES = (
     Choice(_D, "lanes", "engines.sweeps:LanesDescent", f"{_RELU} and {_LOSSES}", relu, _cost("lanes"),
            "dense.lanes", 1.5, single=True),
     Choice(_D, "fused", "engines.sweeps:FusedDescent", f"{_RELU} and {_LOSSES}", relu, _cost("fused"),
-           "dense.fused", 4.0, single=True),
+           "dense.fused", 2.5, single=True),
     Choice(_D, "decoupled", "engines.sweeps:DecoupledDescent", f"{_RELU}, {_LOSSES} and orthogonal inputs",
-           _orthogonal, _cost("decoupled"), "orthogonal.descent", 2.0, single=True),
+           _orthogonal, _cost("decoupled"), "orthogonal.descent", 1.5, single=True),
     Choice(_D, "cones", "engines.cones:ConeDescent", f"{_PLANE} and {_LOSSES}", _plane, _cost("cones"),
            "cones.descent", 12.0),
     Choice(_D, "patterns", "engines.cones:PatternDescent", f"{_RELU} and {_LOSSES}", relu, _cost("patterns"),
-           "cones.patterns", 12.0),
+           "cones.patterns", 7.0),
     Choice(_D, "blocks", "engines.knots:KnotDescent", f"a KnotNetwork and {_SQUARE}", _knots, _cost("blocks"),
-           "knots.descent", 8.0),
+           "knots.descent", 3.0),
     Choice(_D, "windows", "engines.steps:WindowDescent", "a network of steps and the square or norm loss",
-           _steps, _cost("windows"), "steps.descent", 3.0),
+           _steps, _cost("windows"), "steps.descent", 2.0),
     Choice(_D, "scaled", "engines.logs:LogDescent", f"a LogScaledNetwork, {_SQUARE} and orthonormal inputs",
-           _orthonormal, _cost("scaled"), "orthogonal.descent", 2.0),
+           _orthonormal, _cost("scaled"), "orthogonal.descent", 1.5),
     Choice(_F, "dense", "engines.dense_flow:DenseFlow", "a KnotNetwork (a ReLUNetwork: engine 'walls')",
            _of(KnotNetwork), lambda task: inf if _knots(task) else 1.0),
     Choice(_F, "walls", "engines.wall_flow:WallFlow", _RELU, _of(ReLUNetwork), _wall_flow_cost,
-           "walls.step", 20.0),
+           "walls.step", 17.0),
     Choice(_F, "cones", "engines.cone_flow:ConeFlow", f"{_PLANE} and {_LOSSES}", _plane, _cone_flow_cost,
-           "cones.flow_step", 12.0),
+           "cones.flow_step", 11.0),
     Choice(_F, "stages", "engines.knots:KnotFlow", f"a KnotNetwork and {_SQUARE}", _knots, _knot_flow_cost,
-           "knots.flow", 10.0),
+           "knots.flow", 8.0),
     Choice(_F, "smooth", "engines.smooth_flow:sample_flow", "a network of steps", _of_steps, lambda _: 1.0),
     Choice(_F, "leaps", "engines.logs:LogFlow", LEAPS_NEED,
-           lambda task: _scaled(task) and can_leap(task), leaps_cost, "orthogonal.flow", 12.0),
+           lambda task: _scaled(task) and can_leap(task), leaps_cost, "orthogonal.flow", 8.0),
     Choice(_S, "dense", "engines.stepping:SampledDescent", "box_slope=False",
            lambda task: not task.sampling.box,
            lambda task: 1e-9 * task.steps * (50_000 + 20.0 * task.sampling.batch * task.network.width)),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from shallowflow.arrays import Floats
 from shallowflow.data.generators import stewart, three_points
-from shallowflow.kernels.cones.descent import advance, neurons_now
+from shallowflow.kernels.cones.descent import advance, neurons_now, note_changes
 from shallowflow.kernels.cones.geometry import first_cone
 from shallowflow.kernels.cones.groups import CROSSINGS, MOST_STEPPED, STEPPED, STEPS, STRAYS
 from shallowflow.models import initialize
@@ -132,3 +132,24 @@ def test_divergence_stops_at_a_finite_iterate() -> None:
     done = advance(state, *kernel, 1000)
     assert 0 < done < 100
     assert np.isfinite(neurons_now(state)).all()
+
+
+def test_changes_are_those_of_bits_and_of_cones() -> None:
+    rng = np.random.default_rng(0)
+    theta, heaps = rng.standard_normal((50, 3)), rng.integers(-2, 9, 50).astype(np.int32)
+    theta[:5] = 0.0
+    known, known_heaps, changed = theta.copy(), heaps & -2, np.zeros(50, np.int32)
+
+    def noted() -> list[int]:
+        found = note_changes(theta.view(np.int64), heaps, known.view(np.int64), known_heaps, changed)
+        return [int(j) for j in changed[:found]]
+
+    assert noted() == []
+    theta[3, 1], theta[17, 2] = -0.0, np.nextafter(theta[17, 2], 1.0)
+    # The other heap of a cone, or another reason to be in none, is no change; another cone is one.
+    heaps[30], heaps[31], heaps[32] = heaps[30] ^ 1, -1, 40
+    expected = [3, 17, 31, 32] if known_heaps[31] != -2 else [3, 17, 32]
+    assert noted() == expected
+    assert known.tobytes() == theta.tobytes()
+    np.testing.assert_array_equal(known_heaps // 2, heaps // 2)
+    assert noted() == []

@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from shallowflow.arrays import Floats, real, vector
 from shallowflow.data.dataset import Dataset
 from shallowflow.data.targets import Additive, PiecewiseAffine, PiecewiseConstant
+from shallowflow.dynamics.clock.paths import Table
 from shallowflow.dynamics.clock.protocol import Column, Event, Path, flatten, unflatten
 from shallowflow.dynamics.clock.trajectory import Outcome, Setting, Trajectory
 from shallowflow.errors import FileFormatError, ShallowflowError
@@ -40,6 +41,7 @@ from shallowflow.models.relu import BaseNetwork
 
 Header = dict[str, Any]
 Arrays = dict[str, NDArray[Any]]
+Written = Mapping[str, NDArray[Any] | Table]
 Kept = TypeVar("Kept")
 
 BROKEN = (
@@ -69,7 +71,7 @@ class FileKind:
     what: str
     arrays: Callable[[Header], tuple[tuple[str, ...], frozenset[str]]]
 
-    def write(self, path: FilePath, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+    def write(self, path: FilePath, header: Mapping[str, Any], arrays: Written) -> None:
         """Write header entries and arrays atomically."""
         entries = {"format": self.mark, "version": self.versions[-1], **header}
         write_atomically(path, lambda file: _write(file, entries, arrays))
@@ -113,12 +115,23 @@ def check_shape(name: str, array: NDArray[Any], shape: tuple[int, ...]) -> None:
         raise FileFormatError(f"{name} has shape {array.shape} instead of {shape}")
 
 
-def _write(file: Any, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+def _write(file: Any, header: Mapping[str, Any], arrays: Written) -> None:
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr("header.json", json.dumps(header))
         for name in arrays:
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                np.lib.format.write_array(member, np.ascontiguousarray(arrays[name]), allow_pickle=False)
+                _write_array(member, arrays[name])
+
+
+def _write_array(member: Any, values: NDArray[Any] | Table) -> None:
+    """Write an array; a table row by row, so that no more of it is made at a time."""
+    if isinstance(values, np.ndarray):
+        np.lib.format.write_array(member, np.ascontiguousarray(values), allow_pickle=False)
+        return
+    described = {"descr": "<f8", "fortran_order": False, "shape": values.shape}
+    np.lib.format.write_array_header_1_0(member, described)
+    for k in range(len(values)):
+        member.write(values[k].astype("<f8", copy=False).tobytes())
 
 
 def _array(content: bytes, name: str, whole: bool) -> NDArray[Any]:
@@ -164,11 +177,13 @@ SYMBOL = re.compile(r"(\d*)([A-Za-z])([+-]\d+)?")
 def save(trajectory: Trajectory[BaseNetwork], path: FilePath) -> None:
     """Write `trajectory` to `path` atomically."""
     kept = trajectory.path
-    arrays: Arrays = {"times": trajectory.times, "losses": trajectory.losses, "path_times": kept.times}
-    arrays["path_start"] = flatten(kept.template)
+    arrays: dict[str, NDArray[Any] | Table] = {"times": trajectory.times, "losses": trajectory.losses}
+    arrays |= {"path_times": kept.times, "path_start": flatten(kept.template)}
     for name, column in kept.columns().items():
         values = getattr(kept, name)
-        if values is not None and name != "times":
+        if isinstance(values, Table):
+            arrays[f"path_{name}"] = values
+        elif values is not None and name != "times":
             arrays[f"path_{name}"] = values.astype(np.int64 if column.whole else np.float64, copy=False)
     setting, data = _setting_apart(trajectory.setting, sum(values.nbytes for values in arrays.values()))
     header = {

@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Generic
+from typing import Any, Generic, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shallowflow.arrays import Floats, Ints
-from shallowflow.dynamics.clock.paths import Snapshots
+from shallowflow.dynamics.clock.paths import Snapshots, Table
 from shallowflow.dynamics.clock.problem import Record
 from shallowflow.dynamics.clock.protocol import Engine, Event, N, Path, Piece, Rows, Stop, flatten, unflatten
 from shallowflow.dynamics.clock.trajectory import Setting, Trajectory, end_of_steps, in_words
@@ -131,6 +131,19 @@ class Meter:
 RESTS = ("rest_times", "rest_neurons", "rest_points")
 
 
+class Log(Protocol):
+    """What an engine of wide networks may offer instead of rows: `engine.log(records)`, None where it gains
+    nothing.
+    """
+
+    def add(self) -> None:
+        """Keep the present network."""
+
+    def table(self) -> Table:
+        """Return the networks kept so far."""
+        ...
+
+
 class Recorder(Generic[N]):
     """Gathers times, losses, networks or rows, and events.
 
@@ -152,14 +165,25 @@ class Recorder(Generic[N]):
         self._values = np.empty((1, theta.size))
         if self._moments is not None:
             record.check_memory(len(self._moments), theta.size)
-            if record.networks:
-                self._values = np.empty((len(self._moments), theta.size))
+        self._log = self._new_log()
+        if self._moments is not None and record.networks and self._log is None:
+            self._values = np.empty((len(self._moments), theta.size))
         self._values[0] = theta
         self._until, self.time, self.loss = until, 0.0, engine.loss()
         self._times, self._losses = [0.0], [self.loss]
         self._pieces = list[tuple[Floats, Rows]]()
         self._events, self._rests = list[Event](), list[Rows]()
         self._bytes, self._steps, self._kept, self._overflowed = 0, 0, 1, False
+
+    def _new_log(self) -> Log | None:
+        """Return what keeps the networks of a wide engine that is stopped at the moments, the first in it."""
+        make = getattr(self._engine, "log", None)
+        if make is None or self._moments is None or self._inside or not self._record.networks:
+            return None
+        log: Log | None = make(len(self._moments))
+        if log is not None:
+            log.add()
+        return log
 
     @property
     def _inside(self) -> bool:
@@ -283,22 +307,21 @@ class Recorder(Generic[N]):
             self._overflowed = True
         else:
             if self._record.networks:
-                self._write(self._values[len(self._times)])
-                self._kept += 1
-            self._note(time, loss, None)
+                self._keep()
+            self._note(time, loss)
 
-    def _write(self, row: Floats) -> None:
-        """Write the present θ into a row; wide engines can do so without building the network."""
-        write = getattr(self._engine, "write", None)
-        if write is None:
-            flatten(self._engine.network(), row)
+    def _keep(self) -> None:
+        """Keep the present network; wide engines write θ without building it, or log what has changed."""
+        write, at = getattr(self._engine, "write", None), len(self._times)
+        if self._log is not None:
+            self._log.add()
+        elif write is None:
+            flatten(self._engine.network(), self._values[at])
         else:
-            write(row)
+            write(self._values[at])
+        self._kept += 1
 
-    def _note(self, time: float, loss: float, network: N | None) -> None:
-        if network is not None and self._record.networks:
-            flatten(network, self._values[len(self._times)])
-            self._kept += 1
+    def _note(self, time: float, loss: float) -> None:
         self.loss = loss
         self._times.append(time)
         self._losses.append(loss)
@@ -325,7 +348,8 @@ class Recorder(Generic[N]):
         assert self._moments is not None, "needs a record at moments"
         kept = slice(0, self._kept)
         times, losses = np.array(self._times)[kept], np.array(self._losses)[kept]
-        return times, losses, Snapshots(self._template, times, self._values[kept].copy()), tuple(self._events)
+        values = self._values[kept].copy() if self._log is None else self._log.table()
+        return times, losses, Snapshots(self._template, times, values), tuple(self._events)
 
     def finish(self) -> tuple[Floats, Floats, Path[N], tuple[Event, ...]]:
         """Return times, losses, the path and the events."""
@@ -343,11 +367,12 @@ class Recorder(Generic[N]):
     def _note_end(self) -> None:
         """Record the loss, and at moments the network, at the time reached."""
         if self._moments is None or not self._record.networks:
-            self._note(self.time, self._engine.loss(), None)
+            self._note(self.time, self._engine.loss())
         else:
-            if len(self._values) == len(self._times):
+            if self._log is None and len(self._values) == len(self._times):
                 self._values = np.concatenate([self._values, np.empty_like(self._values[:1])])
-            self._note(self.time, self._engine.loss(), self._engine.network())
+            self._keep()
+            self._note(self.time, self._engine.loss())
 
     def _path(self) -> Path[N]:
         # Also of pieces without a step, which leave no rows.
@@ -360,7 +385,8 @@ class Recorder(Generic[N]):
             return self._engine.path(times, {**rows, **rests})
         if self._moments is not None and self._record.networks:
             kept = np.array(self._times)[: self._kept]
-            return Snapshots(self._template, kept, self._values[: self._kept], **rests)
+            values = self._values[: self._kept] if self._log is None else self._log.table()
+            return Snapshots(self._template, kept, values, **rests)
         if self.time == 0:
             return Snapshots(self._template, np.zeros(1), self._values[:1], **rests)
         values = np.array([self._values[0], flatten(self._engine.network())])

@@ -1,7 +1,8 @@
 """Paths that networks take, kept as arrays: at recorded times, by polynomials, or to be made again.
 
-`Snapshots` keeps θ at recorded times; `Polynomials` one polynomial per step of an integrator, as its values
-at the Chebyshev–Lobatto nodes of the step, so that it can be read at any time at the integrator's accuracy.
+`Snapshots` keeps θ at recorded times, as an array or as a `Table` that makes it when asked; `Polynomials`
+one polynomial per step of an integrator, as its values at the Chebyshev–Lobatto nodes of the step, so that it
+can be read at any time at the integrator's accuracy.
 `Replayed` keeps states of the flow on orthogonal data, and makes a step again to read inside it. Beside
 their engines: `Moves` and `Saddles`.
 
@@ -25,14 +26,15 @@ any moment inside a step is found as the run itself found its end. A step takes 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from abc import abstractmethod
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shallowflow.arrays import Floats, Ints, frozen, positive
+from shallowflow.arrays import Floats, FrozenArrays, Ints, frozen, positive
 from shallowflow.dynamics.clock.protocol import Column, N_co, Path, unflatten, within
 from shallowflow.errors import FileFormatError, InvalidInputError
 from shallowflow.landscape.geometry.orthonormal import input_norms, unit_inputs
@@ -99,6 +101,34 @@ class RestLog(Path[N_co]):
         return found[:, 0], found[:, 1]
 
 
+class Table(FrozenArrays):
+    """θ at recorded times, (K, P), whose rows are made when asked for: for networks of many neurons."""
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]:
+        """Records, and parameters of a network."""
+
+    @abstractmethod
+    def __getitem__(self, record: int) -> Floats:
+        """Return θ (P,) at a record; beyond the last one, raise `IndexError`."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all rows."""
+        return 8 * self.shape[0] * self.shape[1]
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """Return all rows as one array."""
+        whole = np.empty(self.shape)
+        for k in range(len(whole)):
+            whole[k] = self[k]
+        return whole if dtype is None else whole.astype(dtype, copy=False)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Snapshots(RestLog[N_co]):
     """Networks at recorded times (K,), values (K, P); linear between neighbours.
@@ -109,7 +139,7 @@ class Snapshots(RestLog[N_co]):
     """
 
     kind: ClassVar[str] = "snapshots"
-    values: Annotated[Floats, Column(("s+1", "P"), finite=False)]
+    values: Annotated[Floats | Table, Column(("s+1", "P"), finite=False)]
     sparse: bool = False
 
     def __call__(self, time: float) -> N_co:
@@ -131,7 +161,20 @@ class Snapshots(RestLog[N_co]):
 
     def recorded(self) -> Floats:
         """Return θ at the recorded times, (K, P)."""
-        return self.values
+        return np.asarray(self.values)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether all is equal, however the values are kept."""
+        if not isinstance(other, Snapshots):
+            return NotImplemented
+        if isinstance(self.values, np.ndarray) and isinstance(other.values, np.ndarray):
+            return super().__eq__(other)
+        nothing = np.empty((0, 0))
+        return (
+            FrozenArrays.__eq__(replace(self, values=nothing), replace(other, values=nothing))
+            and self.values.shape == other.values.shape
+            and all(np.array_equal(self.values[k], other.values[k], True) for k in range(len(self.times)))
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)

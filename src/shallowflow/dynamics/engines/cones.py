@@ -11,14 +11,32 @@ data point's hyperplane may count as on either side of it, by rounding.
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shallowflow.arrays import Floats
+from shallowflow.dynamics.clock.paths import Table
 from shallowflow.dynamics.clock.problem import Task
 from shallowflow.dynamics.clock.protocol import Statistics, Ticking
 from shallowflow.models.loss import LogisticLoss
 from shallowflow.models.networks import ReLUNetwork
+
+Indices = NDArray[np.int32]
+LARGE = 2**24
+"""Bytes of networks from which on they are kept by cones: less would be gained than taken."""
+NEURONS_PER_CONE = 16
+"""Neurons per cone from which on a map for every cone is little beside the network."""
+
+
+def flat(theta: Floats, root: float, row: Floats) -> Floats:
+    """Write neurons (w/√epsilon, a), (m, d + 1), into a row (P,), and return it."""
+    inner = theta[:, :-1]
+    np.multiply(inner, root, out=row[: inner.size].reshape(inner.shape))
+    row[inner.size :] = theta[:, -1]
+    return row
 
 
 class _Grouped(Ticking):
@@ -48,9 +66,7 @@ class _Grouped(Ticking):
 
     def write(self, row: Floats) -> None:
         """Write θ of the present network into a row (P,)."""
-        theta, inner = self._neurons(), self._template.inner
-        np.multiply(theta[:, :-1], self._root, out=row[: inner.size].reshape(inner.shape))
-        row[inner.size :] = theta[:, -1]
+        flat(self._neurons(), self._root, row)
 
 
 class ConeDescent(_Grouped):
@@ -79,6 +95,12 @@ class ConeDescent(_Grouped):
     def _neurons(self) -> Floats:
         return self._kernel.neurons_now(self._state)
 
+    def log(self, records: int) -> ConeLog | None:
+        """Return what keeps networks by cones, if that many records of networks would be large."""
+        width, cones = self._template.width, len(self._state.cones.propagators)
+        large = 24 * width * records > LARGE and width > NEURONS_PER_CONE * cones
+        return ConeLog(self._state, self._root) if large else None
+
     def statistics(self) -> Statistics:
         """Return how many crossings there were, and what finding them took.
 
@@ -94,6 +116,85 @@ class ConeDescent(_Grouped):
             "most hot neurons": int(counters[kernel.MOST_STEPPED]),
             "occupied cones": int(counters[kernel.OCCUPIED]),
         }
+
+
+class Moment(NamedTuple):
+    """A record of descent by cones: what has changed since the record before.
+
+    propagators (C, 9); the neurons that were moved (k,) (None: all), to which heaps (k,), and their θ̂ (k, 3);
+    those stepped individually (l,), and their θ (l, 3).
+    """
+
+    propagators: Floats
+    moved: Indices | None
+    heaps: Indices
+    references: Floats
+    alone: Indices
+    values: Floats
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ConeTable(Table):
+    """Networks of m neurons at K records, by cones: θ̂ of those that moved, and a map for each cone."""
+
+    moments: tuple[Moment, ...]
+    root: float
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Records, and parameters of a network."""
+        return len(self.moments), self.moments[0].references.size
+
+    def __getitem__(self, record: int) -> Floats:
+        """Return θ (P,) at a record."""
+        from shallowflow.kernels.cones.descent import bring_up_to_date
+
+        last = range(len(self.moments))[record]
+        first = last
+        while self.moments[first].moved is not None:
+            first -= 1
+        theta, heaps = self.moments[first].references.copy(), self.moments[first].heaps.copy()
+        for one in self.moments[first + 1 : last + 1]:
+            theta[one.moved], heaps[one.moved] = one.references, one.heaps
+        one = self.moments[last]
+        bring_up_to_date(theta, heaps, one.propagators)
+        theta[one.alone] = one.values
+        return flat(theta, self.root, np.empty(theta.size))
+
+
+class ConeLog:
+    """Keeps a network at every record: all neurons once half of them have moved, else only those that did.
+
+    A neuron's θ changes in every step, its θ̂ only when it enters a cone: of most neurons nothing is kept.
+    """
+
+    def __init__(self, state: Any, root: float) -> None:
+        from shallowflow.kernels.cones import descent
+
+        self._kernel, self._state, self._root = descent, state, root
+        self._moments = list[Moment]()
+        self._known, self._heaps = np.empty_like(state.neurons.theta), np.empty_like(state.neurons.heap)
+        self._list, self._since = np.empty_like(state.neurons.heap), 0
+
+    def add(self) -> None:
+        """Keep the present network."""
+        now, maps, bits = self._state.neurons, self._state.cones.propagators, np.int64
+        number = self._kernel.note_changes(
+            now.theta.view(bits), now.heap, self._known.view(bits), self._heaps, self._list
+        )
+        self._since += number
+        alone, values = (each.copy() for each in self._kernel.stepped_alone(self._state))
+        if self._moments and 2 * self._since <= len(now.heap):
+            moved = self._list[:number].copy()
+            one = Moment(maps.copy(), moved, self._heaps[moved], self._known[moved], alone, values)
+        else:
+            self._since = 0
+            one = Moment(maps.copy(), None, self._heaps.copy(), self._known.copy(), alone, values)
+        self._moments.append(one)
+
+    def table(self) -> ConeTable:
+        """Return the networks kept so far."""
+        return ConeTable(tuple(self._moments), self._root)
 
 
 class PatternDescent(_Grouped):

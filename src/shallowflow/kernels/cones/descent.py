@@ -23,7 +23,7 @@ from math import sqrt
 
 from numba import njit
 
-from shallowflow.arrays import Floats
+from shallowflow.arrays import Floats, Ints
 from shallowflow.kernels.cones.exits import (
     LONGEST_STEP,
     Indices,
@@ -119,21 +119,47 @@ def _distribute(state: State, walls: Walls, samples: Samples, slope: float, loss
 
 def neurons_now(state: State) -> Floats:
     """Return (w, a) of all neurons in the caller's order, (m, 3)."""
-    neurons, steppers = state.neurons, state.steppers
-    now = neurons.theta.copy()
-    _write_cones(neurons.theta, neurons.heap, state.cones.propagators, now)
-    ones = slice(state.counters[STEPPED])
-    now[steppers.neuron[ones]] = steppers.theta[ones]
+    now = state.neurons.theta.copy()
+    bring_up_to_date(now, state.neurons.heap, state.cones.propagators)
+    alone, theta = stepped_alone(state)
+    now[alone] = theta
     return now
 
 
+def stepped_alone(state: State) -> tuple[Indices, Floats]:
+    """Return the individually stepped neurons (k,) and their (w, a), (k, 3)."""
+    ones = slice(state.counters[STEPPED])
+    return state.steppers.neuron[ones], state.steppers.theta[ones]
+
+
 @njit(cache=True, **LEAN)
-def _write_cones(theta: Floats, heaps: Indices, propagators: Floats, now: Floats) -> None:
-    """Set `now` to P θ̂ for all neurons of cones; propagators (2L + 1, 9)."""
+def bring_up_to_date(theta: Floats, heaps: Indices, propagators: Floats) -> None:
+    """Turn θ̂ (m, 3) into P θ̂ for all neurons of cones; propagators (2L + 1, 9)."""
     for j in range(heaps.size):
         cone = Signed(heaps[j]) // 2
         if cone >= 0:
-            now[j, 0], now[j, 1], now[j, 2] = present(propagators[cone], theta[j])
+            theta[j, 0], theta[j, 1], theta[j, 2] = present(propagators[cone], theta[j])
+
+
+@njit(cache=True, **LEAN)
+def note_changes(theta: Ints, heaps: Indices, known: Ints, known_heaps: Indices, changed: Indices) -> int:
+    """List the neurons whose θ̂ or cone is not as known, and know it from now on; return how many they are.
+
+    theta, known (m, 3): the bits of θ̂, so that zeros of either sign differ; known_heaps (m,): heaps 2c.
+    """
+    number = 0
+    for j in range(heaps.size):
+        heap = heaps[j] & -2
+        same = heap == known_heaps[j]
+        for i in range(3):
+            same &= theta[j, i] == known[j, i]
+        if not same:
+            known_heaps[j] = heap
+            for i in range(3):
+                known[j, i] = theta[j, i]
+            changed[number] = j
+            number += 1
+    return number
 
 
 @njit(cache=True, **LEAN)
