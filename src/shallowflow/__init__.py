@@ -75,7 +75,7 @@ _NAMES = {
     "Event": "shallowflow.dynamics.clock.protocol",
     "FileFormatError": "shallowflow.errors",
     "InvalidInputError": "shallowflow.errors",
-    "Jumps": "shallowflow.readings.jumps",
+    "Jumps": "shallowflow.readings.phases",
     "KnotNetwork": "shallowflow.models",
     "LeakyReLU": "shallowflow.models",
     "LogScaledNetwork": "shallowflow.models",
@@ -96,8 +96,8 @@ _NAMES = {
     "Trajectory": "shallowflow.dynamics.clock.trajectory",
     "__version__": "shallowflow.version",
     "active_neuron_least_squares": "shallowflow.dynamics.anls",
-    "adam": "shallowflow.dynamics.adam",
-    "alternating_least_squares": "shallowflow.dynamics.alternating",
+    "adam": "shallowflow.dynamics.baselines",
+    "alternating_least_squares": "shallowflow.dynamics.baselines",
     "certify": "shallowflow.certificates",
     "certify_all": "shallowflow.certificates",
     "diagnose": "shallowflow.readings.diagnosis",
@@ -105,9 +105,9 @@ _NAMES = {
     "gradient_descent": "shallowflow.dynamics.descent",
     "gradient_flow": "shallowflow.dynamics.flow",
     "hitting_times": "shallowflow.dynamics.two_timescale",
-    "jumps": "shallowflow.readings.jumps",
-    "least_squares_outer": "shallowflow.dynamics.alternating",
-    "merge_duplicates": "shallowflow.landscape.geometry.census",
+    "jumps": "shallowflow.readings.phases",
+    "least_squares_outer": "shallowflow.dynamics.baselines",
+    "merge_duplicates": "shallowflow.landscape.geometry.activity",
     "phases": "shallowflow.readings.phases",
     "population_flow": "shallowflow.dynamics.flow",
     "predict_jumps": "shallowflow.dynamics.jump_prediction",
@@ -135,9 +135,8 @@ if TYPE_CHECKING:
     from shallowflow import certificates, data, estimators, experiments, landscape, studies
     from shallowflow.certificates import certify, certify_all
     from shallowflow.data import Additive, Dataset, PiecewiseAffine, PiecewiseConstant
-    from shallowflow.dynamics.adam import adam
-    from shallowflow.dynamics.alternating import alternating_least_squares, least_squares_outer
     from shallowflow.dynamics.anls import active_neuron_least_squares
+    from shallowflow.dynamics.baselines import adam, alternating_least_squares, least_squares_outer
     from shallowflow.dynamics.clock.problem import Record
     from shallowflow.dynamics.clock.protocol import Event
     from shallowflow.dynamics.clock.trajectory import Outcome, Trajectory
@@ -150,7 +149,7 @@ if TYPE_CHECKING:
     from shallowflow.dynamics.two_timescale import hitting_times, two_timescale_limit
     from shallowflow.errors import FileFormatError, InvalidInputError, ShallowflowError, StoreError
     from shallowflow.experiments import reproduce
-    from shallowflow.landscape.geometry.census import merge_duplicates
+    from shallowflow.landscape.geometry.activity import merge_duplicates
     from shallowflow.models import (
         AdditiveStepNetwork,
         CubicStep,
@@ -165,8 +164,7 @@ if TYPE_CHECKING:
         initialize,
     )
     from shallowflow.readings.diagnosis import Diagnosis, diagnose
-    from shallowflow.readings.jumps import Jumps, jumps
-    from shallowflow.readings.phases import phases
+    from shallowflow.readings.phases import Jumps, jumps, phases
     from shallowflow.readings.stages import stages
     from shallowflow.readings.story import Story, story
     from shallowflow.version import __version__ as __version__

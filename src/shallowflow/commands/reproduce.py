@@ -21,7 +21,7 @@ from shallowflow.experiments.batch import (
     unfinished,
 )
 from shallowflow.studies import Cluster, Executor, Processes, Store
-from shallowflow.studies.cluster import LOCAL
+from shallowflow.studies.executors import LOCAL
 
 INTERRUPTED = 130
 

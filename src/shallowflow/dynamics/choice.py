@@ -315,8 +315,8 @@ ENGINES = (
     Choice(_B, "dense", "engines.sweeps:BatchDescent", "nothing", lambda _: True, _cost("dense")),
     Choice(_B, "lanes", "engines.sweeps:LanesBatches", f"{_RELU} and {_LOSSES}", relu, _cost("lanes"),
            "dense.lanes", 2.5),
-    Choice(_A, "dense", "adam:DenseAdam", "nothing", lambda _: True, _cost("dense")),
-    Choice(_A, "sweep", "adam:SweepAdam", f"a KnotNetwork and {_SQUARE}", _knots, _cost("blocks"),
+    Choice(_A, "dense", "baselines:DenseAdam", "nothing", lambda _: True, _cost("dense")),
+    Choice(_A, "sweep", "baselines:SweepAdam", f"a KnotNetwork and {_SQUARE}", _knots, _cost("blocks"),
            "knots.sweeps", 4.0),
 )  # fmt: skip
 """One row per engine."""

@@ -15,7 +15,7 @@ import numpy as np
 from shallowflow.arrays import Floats, non_negative, positive, shown
 from shallowflow.data.dataset import Dataset
 from shallowflow.data.targets import Additive, PiecewiseConstant
-from shallowflow.dynamics.alternating import dense_outer
+from shallowflow.dynamics.baselines import dense_outer
 from shallowflow.dynamics.clock.loop import Progress, run
 from shallowflow.dynamics.clock.problem import Record, Task, check_problem, checked_record
 from shallowflow.dynamics.clock.protocol import flatten, unflatten

@@ -18,8 +18,7 @@ from sklearn.utils import check_random_state
 
 from shallowflow.arrays import Floats, count, one_of, positive
 from shallowflow.data.dataset import Dataset
-from shallowflow.dynamics.adam import adam
-from shallowflow.dynamics.alternating import INNER, alternating_least_squares, least_squares_outer
+from shallowflow.dynamics.baselines import INNER, adam, alternating_least_squares, least_squares_outer
 from shallowflow.dynamics.clock.problem import Record
 from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.dynamics.descent import gradient_descent

@@ -13,7 +13,7 @@ from shallowflow.experiments.figure import Animation, Figure, Panel, Series
 from shallowflow.studies import Executor, Store
 
 if TYPE_CHECKING:
-    # Imported when an experiment is asked for; for `studies.code` this table reaches all of them.
+    # Imported when an experiment is asked for; for `studies.study` this table reaches all of them.
     from shallowflow.experiments import (  # noqa: F401
         early_alignment,
         incremental,

@@ -23,7 +23,7 @@ from shallowflow.errors import FileFormatError
 from shallowflow.experiments import claim, experiment, figure
 from shallowflow.experiments.experiment import Experiment, Findings, Progress, Reproduction
 from shallowflow.studies import Executor, Serial, Store, Study, run_all
-from shallowflow.studies.running import Progress as StudyProgress
+from shallowflow.studies.store import Progress as StudyProgress
 from shallowflow.studies.study import Outputs
 
 REFERENCE = 0.073

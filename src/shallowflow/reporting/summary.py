@@ -30,7 +30,7 @@ from shallowflow.experiments.claim import apart, tally, tally_text
 from shallowflow.experiments.experiment import PAPERS, Experiment, Reproduction
 from shallowflow.experiments.figure import Figure
 from shallowflow.files import write_atomically
-from shallowflow.studies.code import version
+from shallowflow.studies.study import version
 
 if TYPE_CHECKING:
     from shallowflow.estimators.base import Pieces

@@ -29,7 +29,7 @@ from shallowflow.models.loss import SquareLoss
 from shallowflow.models.networks import LogScaledNetwork, ReLUNetwork
 
 if TYPE_CHECKING:
-    from shallowflow.kernels.shared.losses import Problem
+    from shallowflow.kernels.shared.vectors import Problem
 
 PRECISIONS: dict[str, type[np.floating[Any]]] = {"double": np.float64, "single": np.float32}
 
@@ -46,7 +46,7 @@ class SweepDescent(Ticking):
     _problem: Problem
 
     def __init__(self, task: Task) -> None:
-        from shallowflow.kernels.shared.losses import LOGISTIC, SQUARE
+        from shallowflow.kernels.shared.vectors import LOGISTIC, SQUARE
 
         super().__init__(task.step)
         network = task.network
@@ -54,7 +54,7 @@ class SweepDescent(Ticking):
         self._network, self._inputs, self._precision = network, task.dataset.inputs, task.precision
         self._loss, self._weight = SQUARE if isinstance(task.loss, SquareLoss) else LOGISTIC, task.weight
         rate = task.step * network.scale * task.weight
-        # In the order of the names in `kernels.shared.losses`.
+        # In the order of the names in `kernels.shared.vectors`.
         constants = [0.0, network.slope, 1.0, network.scale, rate * task.epsilon, rate]
         self._constants: NDArray[Any] = np.array(constants, PRECISIONS[task.precision])
         self._lay_out(task.dataset)
@@ -97,7 +97,7 @@ class FusedDescent(SweepDescent):
 
     def _lay_out(self, dataset: Dataset) -> None:
         from shallowflow.kernels.dense import fused
-        from shallowflow.kernels.shared.losses import Problem
+        from shallowflow.kernels.shared.vectors import Problem
 
         self._kernel, constants = fused, self._constants
         samples = fused.PANEL // constants.itemsize
@@ -120,7 +120,7 @@ class LanesDescent(SweepDescent):
 
     def _lay_out(self, dataset: Dataset) -> None:
         from shallowflow.kernels.dense import lanes
-        from shallowflow.kernels.shared.losses import Problem
+        from shallowflow.kernels.shared.vectors import Problem
 
         self._kernel, kind = lanes, self._constants.dtype
         self._inner = np.array(self._network.inner.T, kind, order="C")
@@ -143,8 +143,7 @@ class DecoupledDescent(SweepDescent):
 
     def _lay_out(self, dataset: Dataset) -> None:
         from shallowflow.kernels.orthogonal import descent
-        from shallowflow.kernels.shared.losses import Problem
-        from shallowflow.kernels.shared.vectors import aligned
+        from shallowflow.kernels.shared.vectors import Problem, aligned
 
         self._kernel, network, constants = descent, self._network, self._constants
         samples = descent.BLOCK // constants.itemsize

@@ -26,7 +26,7 @@ from shallowflow.experiments.claim import Claim, Interval
 from shallowflow.experiments.experiment import Experiment, Findings, Progress, Values, part, scales
 from shallowflow.experiments.figure import Figure, Panel, Series
 from shallowflow.models import LogScaledNetwork, SquareLoss, initialize
-from shallowflow.readings.jumps import (
+from shallowflow.readings.phases import (
     Jumps,
     fitted_points,
     growth_rates,

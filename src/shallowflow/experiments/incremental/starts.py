@@ -22,7 +22,7 @@ from shallowflow.experiments.figure import Figure, Panel, Series
 from shallowflow.experiments.incremental.staircase import LN10, SEPARATED
 from shallowflow.landscape.incremental import min_squared_norm
 from shallowflow.models import LogScaledNetwork, ReLUNetwork, initialize
-from shallowflow.readings.jumps import jump_agreement, jumps
+from shallowflow.readings.phases import jump_agreement, jumps
 
 LATE = 1.3
 """Flows last so many times as long as the last jump is predicted to take."""

@@ -35,7 +35,7 @@ from shallowflow.landscape.incremental import (
 from shallowflow.landscape.weak_interaction.interactions import lemma_5_widths
 from shallowflow.models import LogScaledNetwork, initialize
 from shallowflow.readings.curves import log_slope
-from shallowflow.readings.jumps import JumpAgreement, jump_agreement, jump_times, jumps
+from shallowflow.readings.phases import JumpAgreement, jump_agreement, jump_times, jumps
 
 SMALL, ACCURATE = 0.1, 1e-9
 """Between them a distance from the limit is neither of order 1 nor the integrator's."""

@@ -17,14 +17,14 @@ import numpy as np
 from shallowflow.arrays import Floats
 from shallowflow.data import Dataset
 from shallowflow.data.generators import CURVES
-from shallowflow.dynamics.alternating import alternating_least_squares
+from shallowflow.dynamics.baselines import alternating_least_squares
 from shallowflow.dynamics.clock.problem import Record
 from shallowflow.dynamics.flow import gradient_flow
 from shallowflow.experiments.claim import Claim
 from shallowflow.experiments.experiment import Experiment, Findings, Progress, Values, scales
 from shallowflow.experiments.figure import Figure, Panel, Series
 from shallowflow.experiments.plateau.methods import LOSS, STEP, knots, plateaus_left, share_claim, undecided
-from shallowflow.landscape.geometry.blocks import blocks
+from shallowflow.landscape.geometry.floors import blocks
 from shallowflow.landscape.plateau.levels import exit_of, frozen_losses, loss_parts
 from shallowflow.models import KnotNetwork, initialize
 from shallowflow.readings.stages import Stage, stages

@@ -11,9 +11,8 @@ import numpy as np
 from shallowflow.arrays import Floats
 from shallowflow.data import Dataset
 from shallowflow.data.generators import CURVES, curve
-from shallowflow.dynamics.adam import adam
-from shallowflow.dynamics.alternating import alternating_least_squares, least_squares_outer
 from shallowflow.dynamics.anls import active_neuron_least_squares
+from shallowflow.dynamics.baselines import adam, alternating_least_squares, least_squares_outer
 from shallowflow.dynamics.clock.problem import Record
 from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.dynamics.descent import gradient_descent

@@ -13,7 +13,7 @@ import numpy as np
 from shallowflow.arrays import Floats
 from shallowflow.data.dataset import Dataset
 from shallowflow.data.targets import PiecewiseConstant
-from shallowflow.dynamics.adam import adam
+from shallowflow.dynamics.baselines import adam
 from shallowflow.dynamics.choice import names_of
 from shallowflow.dynamics.clock.problem import Record
 from shallowflow.dynamics.clock.trajectory import Trajectory

@@ -26,8 +26,14 @@ from shallowflow.arrays import Bools, Floats, FrozenArrays, Ints, count, mask, p
 from shallowflow.data.dataset import Dataset
 from shallowflow.landscape.early_alignment.extremal import ExtremalVector, extremal_vector
 from shallowflow.landscape.early_alignment.pulls import is_extremal, pull
-from shallowflow.landscape.geometry.activity import Resting, Signs, activity, check_relu, check_relu_problem
-from shallowflow.landscape.geometry.census import census
+from shallowflow.landscape.geometry.activity import (
+    Resting,
+    Signs,
+    activity,
+    census,
+    check_relu,
+    check_relu_problem,
+)
 from shallowflow.models.loss import Loss, SquareLoss
 from shallowflow.models.networks import LogScaledNetwork, ReLUNetwork
 

@@ -53,8 +53,7 @@ from shallowflow.arrays import Floats, FrozenArrays, numbers, positive, public
 from shallowflow.data.dataset import Dataset, checked_dataset
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.geometry.activity import activity
-from shallowflow.landscape.geometry.blocks import Blocks, blocks
-from shallowflow.landscape.geometry.floors import pattern_level
+from shallowflow.landscape.geometry.floors import Blocks, blocks, pattern_level
 from shallowflow.models.loss import Loss, SquareLoss
 from shallowflow.models.networks import KnotNetwork, ReLUNetwork
 
