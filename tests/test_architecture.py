@@ -53,7 +53,7 @@ CONTRACTED = (
     ),
     *("estimators/anls.py: ANLSRegressor.__init__", "estimators/step.py: StepRegressor.__init__"),
     "certificates/early_alignment.py: theorem_1",
-    "experiments/claim.py: Claim.that",
+    "experiments/experiment.py: Claim.that",
 )
 """Public functions whose parameters are a contract: more of them than one would choose today."""
 WORDS = re.compile(

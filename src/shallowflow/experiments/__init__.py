@@ -7,8 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from shallowflow.arrays import shown
 from shallowflow.errors import InvalidInputError, did_you_mean
-from shallowflow.experiments.claim import Claim
-from shallowflow.experiments.experiment import PAPERS, Experiment, Findings, Progress, Reproduction, Sweep
+from shallowflow.experiments.experiment import (
+    PAPERS,
+    Claim,
+    Experiment,
+    Findings,
+    Progress,
+    Reproduction,
+    Sweep,
+)
 from shallowflow.experiments.figure import Animation, Figure, Panel, Series
 from shallowflow.studies import Executor, Store
 

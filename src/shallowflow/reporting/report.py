@@ -24,8 +24,7 @@ from typing import Any, NamedTuple
 
 from shallowflow.arrays import shown
 from shallowflow.errors import InvalidInputError
-from shallowflow.experiments.claim import Claim, apart, tally, tally_text
-from shallowflow.experiments.experiment import Reproduction
+from shallowflow.experiments.experiment import Claim, Reproduction, apart, tally, tally_text
 from shallowflow.experiments.figure import Animation, Figure
 from shallowflow.files import probe, write_atomically
 from shallowflow.reporting.figures import renderer

@@ -16,8 +16,16 @@ from shallowflow.data.generators import orthonormal
 from shallowflow.dynamics.descent import gradient_descent
 from shallowflow.dynamics.flow import gradient_flow
 from shallowflow.dynamics.saddle_to_saddle import SaddleToSaddle, saddle_to_saddle
-from shallowflow.experiments.claim import LEVEL, Claim, Interval
-from shallowflow.experiments.experiment import Experiment, Findings, Progress, Values, scales
+from shallowflow.experiments.experiment import (
+    LEVEL,
+    Claim,
+    Experiment,
+    Findings,
+    Interval,
+    Progress,
+    Values,
+    scales,
+)
 from shallowflow.experiments.figure import Figure, Panel, Series
 from shallowflow.experiments.incremental.staircase import LN10, SEPARATED
 from shallowflow.landscape.incremental import min_squared_norm
