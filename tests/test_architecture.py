@@ -47,11 +47,11 @@ MAX_MODULES, MAX_CODE_LINES, MAX_PARAMETERS = 15, 60, 8
 CONTRACTED = (
     *("dynamics/flow.py: population_flow", "dynamics/descent.py: gradient_descent"),
     *(
-        "dynamics/stochastic.py: stochastic_descent",
+        "dynamics/descent.py: stochastic_descent",
         "dynamics/flow.py: gradient_flow",
         "dynamics/baselines.py: adam",
     ),
-    *("estimators/anls.py: ANLSRegressor.__init__", "estimators/step.py: StepRegressor.__init__"),
+    *("estimators/anls.py: ANLSRegressor.__init__", "estimators/trained.py: StepRegressor.__init__"),
     "certificates/early_alignment.py: theorem_1",
     "experiments/experiment.py: Claim.that",
 )

@@ -104,7 +104,7 @@ _NAMES = {
     "escape": "shallowflow.dynamics.escape",
     "gradient_descent": "shallowflow.dynamics.descent",
     "gradient_flow": "shallowflow.dynamics.flow",
-    "hitting_times": "shallowflow.dynamics.two_timescale",
+    "hitting_times": "shallowflow.dynamics.flow",
     "jumps": "shallowflow.readings.phases",
     "least_squares_outer": "shallowflow.dynamics.baselines",
     "merge_duplicates": "shallowflow.landscape.geometry.activity",
@@ -114,9 +114,9 @@ _NAMES = {
     "reproduce": "shallowflow.experiments",
     "saddle_to_saddle": "shallowflow.dynamics.saddle_to_saddle",
     "stages": "shallowflow.readings.stages",
-    "stochastic_descent": "shallowflow.dynamics.stochastic",
+    "stochastic_descent": "shallowflow.dynamics.descent",
     "story": "shallowflow.readings.story",
-    "two_timescale_limit": "shallowflow.dynamics.two_timescale",
+    "two_timescale_limit": "shallowflow.dynamics.flow",
 }
 """Public names, and the modules they come from."""
 
@@ -140,13 +140,11 @@ if TYPE_CHECKING:
     from shallowflow.dynamics.clock.problem import Record
     from shallowflow.dynamics.clock.protocol import Event
     from shallowflow.dynamics.clock.trajectory import Outcome, Trajectory
-    from shallowflow.dynamics.descent import gradient_descent
+    from shallowflow.dynamics.descent import gradient_descent, stochastic_descent
     from shallowflow.dynamics.escape import escape
-    from shallowflow.dynamics.flow import gradient_flow, population_flow
+    from shallowflow.dynamics.flow import gradient_flow, hitting_times, population_flow, two_timescale_limit
     from shallowflow.dynamics.jump_prediction import PredictedJumps, predict_jumps
     from shallowflow.dynamics.saddle_to_saddle import SaddleToSaddle, saddle_to_saddle
-    from shallowflow.dynamics.stochastic import stochastic_descent
-    from shallowflow.dynamics.two_timescale import hitting_times, two_timescale_limit
     from shallowflow.errors import FileFormatError, InvalidInputError, ShallowflowError, StoreError
     from shallowflow.experiments import reproduce
     from shallowflow.landscape.geometry.activity import merge_duplicates

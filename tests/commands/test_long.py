@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from shallowflow.certificates import VERDICTS, Verdict
 from shallowflow.cli import main
-from shallowflow.commands import diagnose, fit, simulate
+from shallowflow.commands import fit, simulate
 from shallowflow.commands.arguments import say_if_long, say_if_slow
 from shallowflow.dynamics.descent import gradient_descent
 from shallowflow.dynamics.flow import gradient_flow
@@ -36,7 +36,7 @@ def test_a_minute_is_not_long_and_hours_are_said_as_hours(capsys: pytest.Capture
     assert err.splitlines()[0].endswith("; Ctrl-C to stop, fewer --steps make it shorter")
 
 
-@pytest.mark.parametrize(("command", "module"), [("simulate", simulate), ("diagnose", diagnose)])
+@pytest.mark.parametrize(("command", "module"), [("simulate", simulate), ("diagnose", simulate)])
 @pytest.mark.parametrize("steps", [10**9, 50])
 def test_many_steps_are_announced(
     command: str, module: Any, steps: int, monkeypatch: pytest.MonkeyPatch

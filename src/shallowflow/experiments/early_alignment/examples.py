@@ -1,4 +1,4 @@
-"""The data of the paper's examples (Figure 1) and assumptions, and where training ends (§5: kind, any width)."""
+"""The data of the paper's examples (Figure 1) and assumptions, and where training on them ends (§5)."""
 
 from __future__ import annotations
 

@@ -20,8 +20,7 @@ from shallowflow.arrays import Bools, Floats
 from shallowflow.data import Additive, Dataset, PiecewiseAffine, PiecewiseConstant
 from shallowflow.dynamics.clock.problem import Record
 from shallowflow.dynamics.clock.trajectory import Trajectory
-from shallowflow.dynamics.descent import gradient_descent
-from shallowflow.dynamics.stochastic import stochastic_descent
+from shallowflow.dynamics.descent import gradient_descent, stochastic_descent
 from shallowflow.experiments.experiment import (
     Claim,
     Experiment,

@@ -11,8 +11,16 @@ from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.anls import active_neuron_least_squares
 from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.dynamics.flow import gradient_flow
-from shallowflow.explorer.scene import Action, Control, Handles, Layer, Point, Scene, Show, State, Watch
-from shallowflow.explorer.scenes.drawing import (
+from shallowflow.explorer.scene import (
+    Action,
+    Control,
+    Handles,
+    Layer,
+    Point,
+    Scene,
+    Show,
+    State,
+    Watch,
     curves,
     events_of,
     function_view,

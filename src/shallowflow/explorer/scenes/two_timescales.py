@@ -10,12 +10,22 @@ from shallowflow.arrays import Floats
 from shallowflow.data.targets import PiecewiseConstant
 from shallowflow.dynamics.clock.problem import Record
 from shallowflow.dynamics.clock.trajectory import Trajectory
-from shallowflow.dynamics.flow import population_flow
-from shallowflow.dynamics.stochastic import stochastic_descent
-from shallowflow.dynamics.two_timescale import two_timescale_limit
+from shallowflow.dynamics.descent import stochastic_descent
+from shallowflow.dynamics.flow import population_flow, two_timescale_limit
 from shallowflow.errors import InvalidInputError
-from shallowflow.explorer.scene import Control, Handles, Layer, Scene, Show, State, View, Watch
-from shallowflow.explorer.scenes.drawing import GRID, events_of, frame_times
+from shallowflow.explorer.scene import (
+    GRID,
+    Control,
+    Handles,
+    Layer,
+    Scene,
+    Show,
+    State,
+    View,
+    Watch,
+    events_of,
+    frame_times,
+)
 from shallowflow.models import StepNetwork, initialize
 
 FLOW, SGD = "flow", "SGD"
