@@ -33,7 +33,7 @@ from shallowflow.dynamics.clock.problem import (
 )
 from shallowflow.dynamics.clock.protocol import Ticking, flatten
 from shallowflow.dynamics.clock.trajectory import Setting, Trajectory
-from shallowflow.dynamics.engines.stepping import Stepping
+from shallowflow.dynamics.engines.sweeps import Stepping
 from shallowflow.errors import InvalidInputError
 from shallowflow.models.loss import Loss, SquareLoss
 from shallowflow.models.networks import (

@@ -275,7 +275,7 @@ _B = "stochastic_descent on data"
 _COMPILED_SGD = "a StepNetwork, a piecewise constant target and the square loss"
 
 ENGINES = (
-    Choice(_D, "dense", "engines.stepping:DenseDescent", "nothing", lambda _: True, _cost("dense")),
+    Choice(_D, "dense", "engines.sweeps:DenseDescent", "nothing", lambda _: True, _cost("dense")),
     Choice(_D, "lanes", "engines.sweeps:LanesDescent", f"{_RELU} and {_LOSSES}", relu, _cost("lanes"),
            "dense.lanes", 1.5, single=True),
     Choice(_D, "fused", "engines.sweeps:FusedDescent", f"{_RELU} and {_LOSSES}", relu, _cost("fused"),
@@ -303,7 +303,7 @@ ENGINES = (
     Choice(_F, "smooth", "engines.smooth_flow:sample_flow", "a network of steps", _of_steps, lambda _: 1.0),
     Choice(_F, "leaps", "engines.logs:LogFlow", LEAPS_NEED,
            lambda task: _scaled(task) and can_leap(task), leaps_cost, "orthogonal.flow", 12.0),
-    Choice(_S, "dense", "engines.stepping:SampledDescent", "box_slope=False",
+    Choice(_S, "dense", "engines.sweeps:SampledDescent", "box_slope=False",
            lambda task: not task.sampling.box,
            lambda task: 1e-9 * task.steps * (50_000 + 20.0 * task.sampling.batch * task.network.width)),
     Choice(_S, "plain", "engines.steps:PlainSteps", _COMPILED_SGD, _one_step_at_a_time,

@@ -1,4 +1,6 @@
-"""Scenes on orthogonal inputs, from saddle to saddle and group by group.
+"""Scenes on orthogonal inputs: "jumps" and "rates".
+
+**Jumps**: on orthonormal inputs the flow from a tiny start jumps from saddle to saddle.
 
 **Rates**: orthogonal groups of points, and how fast the loss falls: from 1/n to 1/√n.
 """

@@ -6,7 +6,7 @@ next (`kernels.frozen`). `exit_time` adds up what they will have grown to: the t
 without a time step, at any scale. `destinations` lets every neuron run to its end: an extremal vector, or
 death.
 
-The end of a later plateau: awake neurons run on, dormant ones are moved by the clock in their residual.
+**The end of a later plateau**: awake neurons run on, dormant ones are moved by the clock in their residual.
 
 While some neurons are awake the forces on the dormant ones are not frozen: the awake ones are never quite
 done. So both are moved, in turns of a time h = 0.15/‖D‖_max: half a turn of plain descent on the awake

@@ -1,17 +1,21 @@
-"""`shallowflow simulate` and `shallowflow diagnose`: train a network on DATA; save, draw or explain the run."""
+"""Networks on DATA: `simulate`, `diagnose` (explain a run), `certify` (by theorems), `explore` (a page)."""
 
 from __future__ import annotations
 
 import json
+import socket
 import time
+import webbrowser
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
+from click.core import ParameterSource
 
-from shallowflow.arrays import count, one_of
+from shallowflow.arrays import count, one_of, positive, unit_interval
 from shallowflow.commands.arguments import (
     check_file,
     json_option,
@@ -32,9 +36,15 @@ from shallowflow.errors import InvalidInputError
 from shallowflow.models import LogisticLoss, Loss, Network, ReLUNetwork, SquareLoss, initialize
 from shallowflow.readings.story import Story, story
 
+if TYPE_CHECKING:
+    from shallowflow.certificates import Verdict
+
+
 SCALED = ("balanced", "dominated", "gaussian")
 INITIALISATIONS = {"relu": (*SCALED, "asymmetric", "grouped"), "knots": ("he_knots",)}
 LOSSES: dict[str, Loss] = {"square": SquareLoss(), "sum": SquareLoss("sum"), "logistic": LogisticLoss()}
+MEANS: dict[str, Loss] = {name: LOSSES[name] for name in ("square", "logistic")}
+"""The losses of `diagnose` and `certify`."""
 FLOW: dict[str, float] = {"until": 100.0}
 DESCENT: dict[str, float] = {"step": 1e-2, "steps": 10_000}
 WIDE_FRAMES, WIDE_BYTES = 40, 4 * 2**30
@@ -162,7 +172,6 @@ def _trajectory(
     return verb(task.network, task.dataset, **chosen, **common)
 
 
-DIAGNOSED: dict[str, Loss] = {"square": SquareLoss(), "logistic": LogisticLoss()}
 RECORDS = 200
 
 
@@ -172,7 +181,7 @@ RECORDS = 200
     "--width", type=int, default=40, show_default=True, help="Neurons of the network that is trained."
 )
 @click.option("--steps", type=int, default=5000, show_default=True, help="Steps of full-batch descent.")
-@click.option("--loss", type=click.Choice(list(DIAGNOSED)), default="square", show_default=True)
+@click.option("--loss", type=click.Choice(list(MEANS)), default="square", show_default=True)
 @click.option("--bias/--no-bias", "bias", default=None, help="Append a coordinate 1 (CSV: yes).")
 @click.option("--raw", is_flag=True, help="Leave inputs and targets as they are (CSV: standardised).")
 @click.option("--escape", "try_escape", is_flag=True, help="Also make the escape that the diagnosis advises.")
@@ -226,7 +235,7 @@ def _run(data: str, options: dict[str, Any]) -> Trajectory:
         return Trajectory.load(path)
     dataset = read_data(data, seed=options["seed"], bias=False, csv_bias=False)
     generated = data.partition(":")[0] in GENERATORS
-    loss = DIAGNOSED[options["loss"]]
+    loss = MEANS[options["loss"]]
     if not generated and not options["raw"]:
         dataset = _standardised(dataset, targets=options["loss"] == "square")
     if options["bias"] if options["bias"] is not None else not generated:
@@ -267,3 +276,191 @@ def _escape(run: Trajectory, options: dict[str, Any]) -> str:
     if not isinstance(run.setting.loss, SquareLoss):
         return "Escapes are for the square loss."
     return escape(network, dataset, seed=options["seed"]).text()
+
+
+GENERAL = ("early_alignment", "plateau")
+"""The papers that know, or say that they do not know, other losses and slopes."""
+SILENT = "Does not apply: it is about the square loss and ReLU (slope 0)."
+FOLLOWED = 2e-9
+"""CPU seconds by n²·d of following a neuron of the start past all samples: it has no bound (100 neurons:
+9 s for n = 1,000, d = 50; 12 s for n = 8,000, d = 2). Everything else takes seconds."""
+
+
+@click.command()
+@click.argument("data")
+@click.option("--paper", metavar="NAME", help="Ask one paper only, by its word.")
+@click.option("--width", type=int, default=100, show_default=True, help="Neurons of the planned start.")
+@click.option("--init", default="balanced", show_default=True, help="balanced, dominated or gaussian.")
+@click.option("--init-scale", type=float, default=1e-3, show_default=True, help="Scale λ of that start.")
+@click.option("--loss", type=click.Choice(list(MEANS)), default="square", show_default=True)
+@click.option("--slope", type=float, default=0.0, show_default=True, help="Of the leaky ReLU, in [0, 1).")
+@click.option(
+    "--critical-scale/--no-critical-scale",
+    "measure",
+    default=None,
+    help="Measure below which λ flows end in the line (seconds; default: where Theorem 4 holds).",
+)
+@click.option(
+    "--bias/--no-bias", "bias", default=None, help="Append a coordinate 1 (CSV: if x is one column)."
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of data and start.")
+@click.option("--details", is_flag=True, help="Print every hypothesis and promise.")
+@json_option
+@click.pass_context
+def certify(
+    ctx: click.Context, /, data: str, paper: str | None, bias: bool | None, as_json: bool, **options: Any
+) -> None:
+    """Say what the theorems promise about training small networks on DATA.
+
+    DATA is a CSV file (one sample per line, target last) or a generator with its arguments. Printed are the
+    data's extremal vectors, the thresholds, and a verdict in words: where training will end, or which
+    assumption fails and by how much. Where the activation cones are too many to list, a search says what it
+    found. A verdict that nothing is promised is a finding: the exit code stays 0.
+
+    Networks have no bias of their own: a coordinate 1 is appended to CSV inputs of one column, and to others
+    by --bias only (it makes all inputs interact).
+
+    \b
+    Examples:
+      shallowflow certify three_points
+      shallowflow certify my_data.csv --width 1000 --init dominated --init-scale 1e-6
+      shallowflow certify sphere:size=8,dimension=3 --paper early_alignment --json
+      shallowflow certify my_data.csv --paper early_alignment --loss logistic --slope 0.1
+    """
+    from shallowflow.certificates import VERDICTS, Question, Verdict
+    from shallowflow.reporting.summary import verdict_summary
+    from shallowflow.reporting.terminal import output, progress_bar, verdict_lines
+
+    details, measure = options.pop("details"), options.pop("measure")
+    asked = [ctx.get_parameter_source(name) for name in ("init", "init_scale")]
+    options["own_start"] = all(source is ParameterSource.DEFAULT for source in asked)
+    options["loss"] = MEANS[options["loss"]]
+    papers = [one_of(paper, "--paper", VERDICTS)] if paper else list(VERDICTS)
+    count(options["width"], "width")
+    positive(options["init_scale"], "init_scale")
+    unit_interval(options["slope"], "slope")
+    dataset = read_data(data, seed=options["seed"], bias=bias, csv_bias="line")
+    if "early_alignment" in papers:
+        cost = FOLLOWED * options["width"] * dataset.size**2 * dataset.dimension
+        say_if_long(cost, "fewer samples or a smaller --width")
+    verdicts = []
+    with progress_bar(f"certifying {dataset.name or data}") as show:
+        for number, word in enumerate(papers):
+            start = number / len(papers)
+
+            def searching(fraction: float, start: float = start, word: str = word) -> None:
+                show(start + fraction / len(papers), f"{word}: looking for extremal vectors")
+
+            show(start, word)
+            asked_of = Question(dataset, progress=searching, **options)
+            other = options["slope"] != 0 or not isinstance(options["loss"], SquareLoss)
+            silent = other and word not in GENERAL
+            verdicts.append(Verdict(word, None, (SILENT,)) if silent else VERDICTS[word](asked_of))
+            if word == "early_alignment" and (measure or (measure is None and _has_threshold(verdicts[-1]))):
+                show(start, "measuring λ_c")
+                verdicts[-1] = _with_critical_scale(verdicts[-1], dataset, options)
+    if as_json:
+        print_json(verdict_summary(verdicts, dataset))
+        return
+    console = output()
+    for entry in verdict_lines(verdicts, dataset, details=details):
+        console.print(entry)
+
+
+def _has_threshold(verdict: Verdict) -> bool:
+    """Whether the data satisfy Theorem 4: there is a λ̃, and the paper gives no number for it."""
+    return any(one.theorem == "early_alignment/theorem-4" and one.holds for one in verdict.certificates)
+
+
+def _with_critical_scale(verdict: Verdict, dataset: Dataset, options: dict[str, Any]) -> Verdict:
+    """Return the verdict with the scale below which flows from this start end in the least-squares line."""
+    from shallowflow.dynamics.critical_scale import critical_scale
+
+    if options["slope"] != 0 or not isinstance(options["loss"], SquareLoss):
+        words = "λ_c is measured for the square loss and ReLU only."
+        return replace(verdict, words=(*verdict.words, words))
+    width, init, seed = options["width"], options["init"], options["seed"]
+    try:
+        found = critical_scale(dataset, init, width=width, seed=seed)
+    except InvalidInputError as error:
+        return replace(verdict, words=(*verdict.words, f"λ_c: {error}"))
+    words = (
+        f"Measured on this start and its multiples (flow to t = 400): it ends in the line below "
+        f"λ_c = {found}, above it fits better; you ask for λ = {options['init_scale']:g}."
+    )
+    numbers = {**verdict.numbers, "λ_c (measured)": found.value if found.found else None}
+    return replace(verdict, words=(*verdict.words, words), numbers=numbers)
+
+
+@click.command()
+@click.argument("data", required=False)
+@click.option("--scene", help="alignment (default), plateau, jumps, rates, two-timescales or free.")
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port (default: a free one).")
+@click.option(
+    "--browser/--no-browser", "browser", default=True, help="Open the page, or only say where it is."
+)
+def explore(data: str | None, scene: str | None, port: int, browser: bool) -> None:
+    """Open a page on which points can be dragged while a network learns them.
+
+    DATA is a table with the columns x and y (CSV and its kin); its points are shown in the scene "free". The
+    page is served on this machine only (127.0.0.1), to whoever has the address with its token. Ctrl-C ends
+    it.
+
+    \b
+    Examples:
+      shallowflow explore
+      shallowflow explore my_curve.csv
+      shallowflow explore --scene jumps --no-browser
+    """
+    try:
+        from shallowflow.explorer.scenes import SCENES
+        from shallowflow.explorer.server import Explorer, serve
+        from shallowflow.explorer.workers import Workers
+    except ModuleNotFoundError as error:
+        needed = "pip install 'shallowflow[explorer]'"
+        raise InvalidInputError(f"explore: needs {error.name}, which is not installed: {needed}") from error
+    from shallowflow.arrays import one_of
+    from shallowflow.reporting.terminal import progress_bar
+
+    state: dict[str, Any] = {} if data is None else {"points": _points(data)}
+    name = one_of(scene or ("alignment" if data is None else "free"), "scene", tuple(SCENES))
+    SCENES[name].state(state)
+    listening = _bound(port)
+    port = listening.getsockname()[1]
+    workers = Workers()
+    try:
+        with progress_bar("loading what has been compiled, or compiling it") as show:
+            show(0.1, "")
+            workers.warm()
+        explorer = Explorer(workers, port, name, state)
+        address = f"http://127.0.0.1:{port}/?token={explorer.token}"
+
+        def ready() -> None:
+            click.echo(address)
+            if browser:
+                webbrowser.open(address)
+
+        serve(explorer, listening, ready)
+    finally:
+        workers.close()
+        listening.close()
+
+
+def _points(file: str) -> list[list[float]]:
+    """Return the points of a table: its columns x and y, or the two it has."""
+    from shallowflow.data.table import PairOptions, read_pairs
+
+    pairs = read_pairs(file, PairOptions())
+    return [[float(x), float(y)] for x, y in zip(pairs.x, pairs.y, strict=True)]
+
+
+def _bound(port: int) -> socket.socket:
+    """Return a socket on 127.0.0.1, on a free port if it is 0."""
+    made = socket.socket()
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        made.bind(("127.0.0.1", port))
+    except OSError as error:
+        made.close()
+        raise InvalidInputError(f"--port: {port} cannot be used: {error.strerror}") from error
+    return made
