@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 import shallowflow as sf
-from shallowflow.dynamics.alternating import distinct_points
+from shallowflow.dynamics.baselines import distinct_points
 from shallowflow.kernels.fitting import anls
 from shallowflow.landscape.plateau.moves import best_loss, candidates, moved
 

@@ -22,7 +22,7 @@ from shallowflow.data.generators import sphere, stewart, three_points
 from shallowflow.dynamics.choice import ENGINES, chosen_engine
 from shallowflow.dynamics.clock.problem import Record, Task
 from shallowflow.dynamics.engines.cones import ConeDescent, PatternDescent
-from shallowflow.dynamics.engines.stepping import DenseDescent
+from shallowflow.dynamics.engines.sweeps import DenseDescent
 from shallowflow.dynamics.flow import gradient_flow
 from shallowflow.landscape.early_alignment.ends import least_squares
 from shallowflow.models import ReLUNetwork, SquareLoss, initialize

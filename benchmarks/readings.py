@@ -19,7 +19,7 @@ import shallowflow as sf
 from shallowflow.arrays import Floats
 from shallowflow.dynamics.escape import stable_step
 from shallowflow.landscape import census, exit_time, next_exit
-from shallowflow.landscape.geometry.census import neurons_of
+from shallowflow.landscape.geometry.activity import neurons_of
 from shallowflow.landscape.geometry.floors import feature_floor, pattern_floor
 from shallowflow.readings.forecast import forecast
 

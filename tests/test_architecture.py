@@ -30,7 +30,7 @@ FORBIDDEN = {
     "systems": ("kernels/knots/descent.py", "import shallowflow.kernels.cones.descent"),
     "readings": ("readings/stages.py", "import shallowflow.dynamics.flow"),
     "numba": ("data/dataset.py", "import numba"),
-    "scikit-learn": ("landscape/geometry/blocks.py", "import sklearn"),
+    "scikit-learn": ("landscape/geometry/floors.py", "import sklearn"),
     "drawing": ("experiments/figure.py", "import matplotlib"),
     "dask": ("experiments/figure.py", "import distributed"),
     "torch": ("experiments/figure.py", "import torch"),
@@ -47,13 +47,13 @@ MAX_MODULES, MAX_CODE_LINES, MAX_PARAMETERS = 15, 60, 8
 CONTRACTED = (
     *("dynamics/flow.py: population_flow", "dynamics/descent.py: gradient_descent"),
     *(
-        "dynamics/stochastic.py: stochastic_descent",
+        "dynamics/descent.py: stochastic_descent",
         "dynamics/flow.py: gradient_flow",
-        "dynamics/adam.py: adam",
+        "dynamics/baselines.py: adam",
     ),
-    *("estimators/anls.py: ANLSRegressor.__init__", "estimators/step.py: StepRegressor.__init__"),
+    *("estimators/anls.py: ANLSRegressor.__init__", "estimators/trained.py: StepRegressor.__init__"),
     "certificates/early_alignment.py: theorem_1",
-    "experiments/claim.py: Claim.that",
+    "experiments/experiment.py: Claim.that",
 )
 """Public functions whose parameters are a contract: more of them than one would choose today."""
 WORDS = re.compile(

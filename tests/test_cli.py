@@ -237,7 +237,7 @@ from pathlib import Path
 from shallowflow.cli import main
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a parent may have it ignored
-command = sys.modules["shallowflow.commands.simulate"]
+command = sys.modules["shallowflow.commands.networks"]
 descend = command.gradient_descent
 
 def announced(*arguments, **options):

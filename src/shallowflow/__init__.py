@@ -75,7 +75,7 @@ _NAMES = {
     "Event": "shallowflow.dynamics.clock.protocol",
     "FileFormatError": "shallowflow.errors",
     "InvalidInputError": "shallowflow.errors",
-    "Jumps": "shallowflow.readings.jumps",
+    "Jumps": "shallowflow.readings.phases",
     "KnotNetwork": "shallowflow.models",
     "LeakyReLU": "shallowflow.models",
     "LogScaledNetwork": "shallowflow.models",
@@ -96,27 +96,27 @@ _NAMES = {
     "Trajectory": "shallowflow.dynamics.clock.trajectory",
     "__version__": "shallowflow.version",
     "active_neuron_least_squares": "shallowflow.dynamics.anls",
-    "adam": "shallowflow.dynamics.adam",
-    "alternating_least_squares": "shallowflow.dynamics.alternating",
+    "adam": "shallowflow.dynamics.baselines",
+    "alternating_least_squares": "shallowflow.dynamics.baselines",
     "certify": "shallowflow.certificates",
     "certify_all": "shallowflow.certificates",
     "diagnose": "shallowflow.readings.diagnosis",
     "escape": "shallowflow.dynamics.escape",
     "gradient_descent": "shallowflow.dynamics.descent",
     "gradient_flow": "shallowflow.dynamics.flow",
-    "hitting_times": "shallowflow.dynamics.two_timescale",
-    "jumps": "shallowflow.readings.jumps",
-    "least_squares_outer": "shallowflow.dynamics.alternating",
-    "merge_duplicates": "shallowflow.landscape.geometry.census",
+    "hitting_times": "shallowflow.dynamics.flow",
+    "jumps": "shallowflow.readings.phases",
+    "least_squares_outer": "shallowflow.dynamics.baselines",
+    "merge_duplicates": "shallowflow.landscape.geometry.activity",
     "phases": "shallowflow.readings.phases",
     "population_flow": "shallowflow.dynamics.flow",
     "predict_jumps": "shallowflow.dynamics.jump_prediction",
     "reproduce": "shallowflow.experiments",
     "saddle_to_saddle": "shallowflow.dynamics.saddle_to_saddle",
     "stages": "shallowflow.readings.stages",
-    "stochastic_descent": "shallowflow.dynamics.stochastic",
+    "stochastic_descent": "shallowflow.dynamics.descent",
     "story": "shallowflow.readings.story",
-    "two_timescale_limit": "shallowflow.dynamics.two_timescale",
+    "two_timescale_limit": "shallowflow.dynamics.flow",
 }
 """Public names, and the modules they come from."""
 
@@ -135,22 +135,19 @@ if TYPE_CHECKING:
     from shallowflow import certificates, data, estimators, experiments, landscape, studies
     from shallowflow.certificates import certify, certify_all
     from shallowflow.data import Additive, Dataset, PiecewiseAffine, PiecewiseConstant
-    from shallowflow.dynamics.adam import adam
-    from shallowflow.dynamics.alternating import alternating_least_squares, least_squares_outer
     from shallowflow.dynamics.anls import active_neuron_least_squares
+    from shallowflow.dynamics.baselines import adam, alternating_least_squares, least_squares_outer
     from shallowflow.dynamics.clock.problem import Record
     from shallowflow.dynamics.clock.protocol import Event
     from shallowflow.dynamics.clock.trajectory import Outcome, Trajectory
-    from shallowflow.dynamics.descent import gradient_descent
+    from shallowflow.dynamics.descent import gradient_descent, stochastic_descent
     from shallowflow.dynamics.escape import escape
-    from shallowflow.dynamics.flow import gradient_flow, population_flow
+    from shallowflow.dynamics.flow import gradient_flow, hitting_times, population_flow, two_timescale_limit
     from shallowflow.dynamics.jump_prediction import PredictedJumps, predict_jumps
     from shallowflow.dynamics.saddle_to_saddle import SaddleToSaddle, saddle_to_saddle
-    from shallowflow.dynamics.stochastic import stochastic_descent
-    from shallowflow.dynamics.two_timescale import hitting_times, two_timescale_limit
     from shallowflow.errors import FileFormatError, InvalidInputError, ShallowflowError, StoreError
     from shallowflow.experiments import reproduce
-    from shallowflow.landscape.geometry.census import merge_duplicates
+    from shallowflow.landscape.geometry.activity import merge_duplicates
     from shallowflow.models import (
         AdditiveStepNetwork,
         CubicStep,
@@ -165,8 +162,7 @@ if TYPE_CHECKING:
         initialize,
     )
     from shallowflow.readings.diagnosis import Diagnosis, diagnose
-    from shallowflow.readings.jumps import Jumps, jumps
-    from shallowflow.readings.phases import phases
+    from shallowflow.readings.phases import Jumps, jumps, phases
     from shallowflow.readings.stages import stages
     from shallowflow.readings.story import Story, story
     from shallowflow.version import __version__ as __version__

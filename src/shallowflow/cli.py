@@ -9,13 +9,9 @@ from typing import Any, NoReturn
 import click
 
 from shallowflow.commands.arguments import json_option, print_json
-from shallowflow.commands.certify import certify
-from shallowflow.commands.diagnose import diagnose
-from shallowflow.commands.explore import explore
 from shallowflow.commands.fit import fit
-from shallowflow.commands.reproduce import INTERRUPTED, reproduce
-from shallowflow.commands.simulate import simulate
-from shallowflow.commands.studies import studies
+from shallowflow.commands.networks import certify, diagnose, explore, simulate
+from shallowflow.commands.reproduce import INTERRUPTED, reproduce, studies
 from shallowflow.data import GENERATORS
 from shallowflow.errors import ShallowflowError
 from shallowflow.experiments import DEMO, EXPERIMENTS

@@ -8,7 +8,7 @@ import pytest
 import shallowflow as sf
 from shallowflow.certificates import VERDICTS, Question
 from shallowflow.data.dataset import Dataset
-from shallowflow.experiments.early_alignment.data import random_assumed
+from shallowflow.experiments.early_alignment.examples import random_assumed
 from shallowflow.models import initialize
 
 SCALES = (1e-6, 1e-4, 1e-2, 1.0)

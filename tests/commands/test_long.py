@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from shallowflow.certificates import VERDICTS, Verdict
 from shallowflow.cli import main
-from shallowflow.commands import diagnose, fit, simulate
+from shallowflow.commands import fit, networks
 from shallowflow.commands.arguments import say_if_long, say_if_slow
 from shallowflow.dynamics.critical_scale import CriticalScale
 from shallowflow.dynamics.descent import gradient_descent
@@ -37,15 +37,13 @@ def test_a_minute_is_not_long_and_hours_are_said_as_hours(capsys: pytest.Capture
     assert err.splitlines()[0].endswith("; Ctrl-C to stop, fewer --steps make it shorter")
 
 
-@pytest.mark.parametrize(("command", "module"), [("simulate", simulate), ("diagnose", diagnose)])
+@pytest.mark.parametrize("command", ["simulate", "diagnose"])
 @pytest.mark.parametrize("steps", [10**9, 50])
-def test_many_steps_are_announced(
-    command: str, module: Any, steps: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_many_steps_are_announced(command: str, steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
     def short(*arguments: Any, steps: int, **options: Any) -> Any:
         return gradient_descent(*arguments, steps=50, **options)
 
-    monkeypatch.setattr(f"{module.__name__}.gradient_descent", short)
+    monkeypatch.setattr(networks, "gradient_descent", short)
     made = CliRunner().invoke(main, [command, DATA, "--steps", str(steps), "--json"])
     assert json.loads(made.stdout)
     announced = [line for line in made.stderr.splitlines() if "Ctrl-C to stop" in line]
@@ -90,7 +88,7 @@ def test_a_flow_says_that_it_is_slow(
 
     clock = SimpleNamespace(monotonic=count(0.0, seconds).__next__)
     monkeypatch.setattr("shallowflow.commands.arguments.time", clock)
-    monkeypatch.setattr(f"{simulate.__name__}.gradient_flow", slow)
+    monkeypatch.setattr(f"{networks.__name__}.gradient_flow", slow)
     found = lines(["simulate", "three_points", "--until", "10"])
     ending = "; Ctrl-C to stop, coming to rest, an earlier --until or a smaller --width make it shorter"
     assert found == [text + ending for text in said]

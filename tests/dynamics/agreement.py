@@ -18,7 +18,7 @@ import numpy as np
 
 import shallowflow as sf
 from shallowflow.arrays import Floats
-from shallowflow.dynamics.adam import adam
+from shallowflow.dynamics.baselines import adam
 from shallowflow.dynamics.clock.problem import BatchTask
 from shallowflow.dynamics.engines.sweeps import Batches
 from shallowflow.kernels.steps.sgd import Stream, seeded

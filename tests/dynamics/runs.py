@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 import shallowflow as sf
-from shallowflow.dynamics.adam import adam
-from shallowflow.dynamics.alternating import alternating_least_squares
+from shallowflow.dynamics.baselines import adam, alternating_least_squares
 from tests.kernels.orthogonal.log_problems import random_problem
 
 Run = Callable[..., sf.Trajectory]

@@ -9,7 +9,7 @@ import pytest
 
 import shallowflow as sf
 from shallowflow.arrays import Floats
-from shallowflow.dynamics.adam import adam
+from shallowflow.dynamics.baselines import adam
 from shallowflow.dynamics.clock.protocol import flatten, unflatten
 from shallowflow.models import Loss, Network
 

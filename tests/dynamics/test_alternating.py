@@ -7,7 +7,7 @@ import pytest
 
 import shallowflow as sf
 from shallowflow.arrays import Floats
-from shallowflow.dynamics.alternating import INNER, alternating_least_squares
+from shallowflow.dynamics.baselines import INNER, alternating_least_squares
 
 F1 = sf.data.GENERATORS["curve"]("sin_pi", 100)
 

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 import shallowflow as sf
 from shallowflow.arrays import Floats
+from shallowflow.dynamics import escape
 from shallowflow.dynamics.escape import stable_step
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape import floors
-from shallowflow.landscape.plateau import escapes
 from tests.rounding import EPSILON
 
 SQUARE = sf.SquareLoss()
@@ -38,7 +38,7 @@ def test_rebalancing_leaves_the_function(seed: int) -> None:
     rng = np.random.default_rng(seed)
     sizes = 10.0 ** rng.uniform(-3, 3, (6, 1))
     network = sf.ReLUNetwork(sizes * rng.standard_normal((6, 3)), rng.standard_normal(6), scale=0.3)
-    balanced = escapes.rebalance(network)
+    balanced = escape.rebalance(network)
     x = rng.standard_normal((20, 3))
     # A preactivation near zero is rounded by the size of its terms, not by its own.
     size = 0.3 * np.abs(x) @ np.abs(network.inner).T @ np.abs(network.outer)
@@ -49,7 +49,7 @@ def test_rebalancing_leaves_the_function(seed: int) -> None:
 def test_the_outer_layer_is_solved_up_to_its_ridge() -> None:
     network, data = sine(0)
     floor = floors(network, data).feature.level
-    losses = [value(escapes.solve_outer(network, data, ridge), data) for ridge in (1e-1, 1e-3, 1e-6, 1e-14)]
+    losses = [value(escape.solve_outer(network, data, ridge), data) for ridge in (1e-1, 1e-3, 1e-6, 1e-14)]
     assert losses == sorted(losses, reverse=True)
     assert losses[-1] == pytest.approx(floor, rel=1e-3)
     # By the normal equations, independently.
@@ -59,7 +59,7 @@ def test_the_outer_layer_is_solved_up_to_its_ridge() -> None:
     live = rms > 0
     matrix = features[:, live].T @ features[:, live] / data.size + 1e-3 * np.diag(rms[live] ** 2)
     change = np.linalg.solve(matrix, -features[:, live].T @ residual / data.size)
-    solved = escapes.solve_outer(network, data, 1e-3)
+    solved = escape.solve_outer(network, data, 1e-3)
     np.testing.assert_allclose(solved.outer[live] - network.outer[live], change, rtol=1e-6, atol=1e-9)
 
 
@@ -73,10 +73,10 @@ def test_the_direction_pulls_at_least_as_much_as_any_of_many() -> None:
         outputs = np.maximum(directions @ data.inputs.T, 0)
         return np.asarray((outputs @ residual) ** 2 / np.maximum(np.sum(outputs**2, axis=1), 1e-300))
 
-    direction, weight = escapes.directed(network, data, np.random.default_rng(0))
+    direction, weight = escape.directed(network, data, np.random.default_rng(0))
     many = rng.standard_normal((20_000, 3))
     assert gains(direction[None])[0] >= 0.9 * gains(many / np.linalg.norm(many, axis=1)[:, None]).max()
-    wider = escapes.with_neuron(network, direction, weight)
+    wider = escape.with_neuron(network, direction, weight)
     fall = value(network, data) - value(wider, data)
     assert fall == pytest.approx(float(gains(direction[None])[0]) / (2 * data.size), rel=1e-9)
 
@@ -90,21 +90,21 @@ def test_a_directed_neuron_is_active_on_more_points_than_it_has_weights() -> Non
     targets[0] = 5.0
     data = sf.Dataset(inputs, targets)
     network = sf.ReLUNetwork([[0.0, 0.0, 1.0]], [0.0])
-    direction, weight = escapes.directed(network, data, np.random.default_rng(0))
+    direction, weight = escape.directed(network, data, np.random.default_rng(0))
     assert weight != 0.0
     assert np.sum(inputs @ direction > 0) >= 4
 
 
 def test_the_cheapest_neuron_is_the_one_that_a_refit_misses_least() -> None:
     network, data = sine(1)
-    network = escapes.solve_outer(network, data, 1e-3)
+    network = escape.solve_outer(network, data, 1e-3)
     live = np.any(data.inputs @ network.inner.T > 0, axis=0)
-    network = escapes.without_neuron(network, ~live)
-    chosen = escapes.cheapest(network, data)
+    network = escape.without_neuron(network, ~live)
+    chosen = escape.cheapest(network, data)
     costs = []
     for j in range(network.width):
-        rest = escapes.without_neuron(network, np.arange(network.width) == j)
-        costs.append(value(escapes.solve_outer(rest, data, 1e-3), data))
+        rest = escape.without_neuron(network, np.arange(network.width) == j)
+        costs.append(value(escape.solve_outer(rest, data, 1e-3), data))
     assert costs[chosen] <= np.quantile(costs, 0.1)
 
 
@@ -114,7 +114,7 @@ def test_thirty_levenberg_marquardt_steps_beat_three_hundred_of_descent() -> Non
     data = sf.Dataset(x, np.sin(3 * x[:, 0]) * x[:, 1]).with_bias()
     network = sf.initialize.gaussian(15, 3, init_scale=1.0, seed=0)
     for one in (data, sf.Dataset(data.inputs[:30], data.targets[:30])):
-        found = escapes.levenberg_marquardt(network, one)
+        found = escape.levenberg_marquardt(network, one)
         plain = sf.gradient_descent(network, one, step=stable_step(network, one), steps=300)
         assert value(found, one) < plain.losses[-1]
 

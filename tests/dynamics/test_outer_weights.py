@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import shallowflow as sf
-from shallowflow.dynamics.alternating import dense_outer, distinct_points, least_squares_outer
+from shallowflow.dynamics.baselines import dense_outer, distinct_points, least_squares_outer
 from tests.rounding import assert_rounded, least_squares_size
 
 

@@ -13,7 +13,7 @@ import pytest
 
 import shallowflow as sf
 from shallowflow.dynamics.choice import ENGINES
-from shallowflow.readings.jumps import jump_agreement
+from shallowflow.readings.phases import jump_agreement
 
 SEPARATED = 16.0
 STEP = 0.5

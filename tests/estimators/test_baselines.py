@@ -5,8 +5,7 @@ from sklearn.exceptions import ConvergenceWarning
 from shallowflow.arrays import Floats
 from shallowflow.data import Dataset
 from shallowflow.data.generators import CURVES
-from shallowflow.dynamics.adam import adam
-from shallowflow.dynamics.alternating import alternating_least_squares
+from shallowflow.dynamics.baselines import adam, alternating_least_squares
 from shallowflow.dynamics.descent import gradient_descent
 from shallowflow.errors import InvalidInputError
 from shallowflow.estimators import AdamRegressor, AlternatingRegressor, GDRegressor, LSQRegressor

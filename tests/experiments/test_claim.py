@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from shallowflow.experiments.claim import Claim, Interval, apart, tally, tally_text
+from shallowflow.experiments.experiment import Claim, Interval, apart, tally, tally_text
 
 
 @pytest.mark.parametrize(("successes", "trials"), [(0, 5), (3, 10), (10, 10), (97, 100)])

@@ -13,8 +13,8 @@ import shallowflow as sf
 from shallowflow.data.generators import sphere, stewart, three_points
 from shallowflow.dynamics.critical_scale import CriticalScale
 from shallowflow.experiments import EXPERIMENTS, Findings
-from shallowflow.experiments.early_alignment import data, examples, many_samples, phases, stages
-from shallowflow.experiments.early_alignment.theorem1 import sweep, sweep_claims
+from shallowflow.experiments.early_alignment import examples, many_samples, stages, theorems
+from shallowflow.experiments.early_alignment.theorems import sweep, sweep_claims
 from shallowflow.landscape import Nature
 from shallowflow.landscape.early_alignment.ends import PhaseState, smallest_eta
 
@@ -56,9 +56,9 @@ def test_every_experiment_runs_small_and_its_claims_say_what_would_make_them_fai
 
 
 def test_fig1_claims() -> None:
-    assumed, used = data.assumed_points(), three_points()
+    assumed, used = examples.assumed_points(), three_points()
     assert answers(examples.fig1_claims(assumed, used, [True] * 5)) == [None, True, True, True, True]
-    far = data.assumed_points(((-0.7, 1.0), (0.0, 0.05), (0.7, 1.0)))
+    far = examples.assumed_points(((-0.7, 1.0), (0.0, 0.05), (0.7, 1.0)))
     assert answers(examples.fig1_claims(far, assumed, [True, False]))[:3] == [False, False, False]
     several = sphere(3, 2, seed=5)
     assert examples.fig1_claims(assumed, several, [True])[3].holds is False
@@ -67,7 +67,7 @@ def test_fig1_claims() -> None:
 
 def test_random_data_of_assumption_3_satisfy_it() -> None:
     for seed in range(50):
-        assert smallest_eta(data.random_assumed(seed, 0.05)) <= 0.05
+        assert smallest_eta(examples.random_assumed(seed, 0.05)) <= 0.05
 
 
 def test_fig2_claims_hold_on_a_small_run_and_have_teeth() -> None:
@@ -163,25 +163,25 @@ OFF = PhaseState(0.1, 1e9, 1.5, 1.0, 0.5, -0.5, 1.0, 0.5)
 
 
 def test_phase_claims() -> None:
-    good = phases.Course(1e-6, 3, (STATE,) * 4, 0.5, 1.3, 1.0)
-    assert answers(phases.phase_claims([good] * 48, 0.25)) == [True] * 10
-    bad = phases.Course(1e-6, 3, (OFF,) * 4, 0.1, 0.5, 2.0)
-    assert answers(phases.phase_claims([bad] * 48, 0.25)) == [True, *[False] * 9]
-    stuck = phases.Course(1e-6, 1, (STATE,) * 2, 0.5, 0.0, 0.0)
-    assert answers(phases.phase_claims([stuck] * 48, 0.25)) == [False, *[None] * 8]
-    assert set(answers(phases.phase_claims([good, bad], 0.25))) == {None}
+    good = theorems.Course(1e-6, 3, (STATE,) * 4, 0.5, 1.3, 1.0)
+    assert answers(theorems.phase_claims([good] * 48, 0.25)) == [True] * 10
+    bad = theorems.Course(1e-6, 3, (OFF,) * 4, 0.1, 0.5, 2.0)
+    assert answers(theorems.phase_claims([bad] * 48, 0.25)) == [True, *[False] * 9]
+    stuck = theorems.Course(1e-6, 1, (STATE,) * 2, 0.5, 0.0, 0.0)
+    assert answers(theorems.phase_claims([stuck] * 48, 0.25)) == [False, *[None] * 8]
+    assert set(answers(theorems.phase_claims([good, bad], 0.25))) == {None}
 
 
 def test_theorem_4_claims() -> None:
-    assert answers(phases.theorem_4_claims([(True, 1.0), (False, 1.0)] * 36)) == [True, True]
-    assert answers(phases.theorem_4_claims([(True, 0.0), (False, 0.0)] * 36)) == [False, False]
-    assert answers(phases.theorem_4_claims([(True, 1.0)])) == [None, None]
+    assert answers(theorems.theorem_4_claims([(True, 1.0), (False, 1.0)] * 36)) == [True, True]
+    assert answers(theorems.theorem_4_claims([(True, 0.0), (False, 0.0)] * 36)) == [False, False]
+    assert answers(theorems.theorem_4_claims([(True, 1.0)])) == [None, None]
 
 
 @pytest.mark.parametrize("inside", [2, 3])
 def test_corners_satisfy_the_assumptions_of_theorem_4_in_the_plane(inside: int) -> None:
     for seed in range(3):
-        found = sf.landscape.spurious_conditions(data.random_corners(2, inside, seed))
+        found = sf.landscape.spurious_conditions(examples.random_corners(2, inside, seed))
         assert found.assumption_4
         assert found.assumption_5
         assert found.assumption_6

@@ -19,8 +19,7 @@ from typing import Any
 import pytest
 
 import shallowflow.experiments as experiments
-from shallowflow.experiments.claim import Claim, Interval
-from shallowflow.experiments.experiment import PAPERS
+from shallowflow.experiments.experiment import PAPERS, Claim, Interval
 
 ROOT = Path(experiments.__file__).parent
 WHOLE = {

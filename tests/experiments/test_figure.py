@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from shallowflow.errors import InvalidInputError
-from shallowflow.experiments.claim import Claim
+from shallowflow.experiments.experiment import Claim
 from shallowflow.experiments.figure import SCALES, STYLES, TONES, Figure, Panel, Series
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from shallowflow.experiments.claim import Claim
+from shallowflow.experiments.experiment import Claim
 from shallowflow.experiments.incremental.norms import (
     Crossing,
     Norms,
@@ -18,10 +18,11 @@ from shallowflow.experiments.incremental.norms import (
     slope_claims,
     small_claims,
 )
-from shallowflow.experiments.incremental.phases import Durations, phase_claims
 from shallowflow.experiments.incremental.staircase import (
+    Durations,
     Staircase,
     direction_claim,
+    phase_claims,
     staircase_claims,
 )
 from shallowflow.experiments.incremental.staircase import slope_claims as log_norm_claims

@@ -12,19 +12,30 @@ import pytest
 import shallowflow as sf
 from shallowflow.data.generators import curve
 from shallowflow.experiments import EXPERIMENTS, Findings
-from shallowflow.experiments.plateau.discontinuous import Finish, Hybrid, fig10_claims, hybrid
 from shallowflow.experiments.plateau.full_training import (
     Ending,
+    Glued,
     ending,
     fig4_claims,
+    fig5_claims,
     fig7_claims,
     fig8_claims,
     five_points,
     published_end,
     seed_with_two_dead,
 )
-from shallowflow.experiments.plateau.illustrations import Glued, fig5_claims
-from shallowflow.experiments.plateau.methods import PUBLISHED, Arrivals, Moves, fig9_claims, flow, trained
+from shallowflow.experiments.plateau.methods import (
+    PUBLISHED,
+    Arrivals,
+    Finish,
+    Hybrid,
+    Moves,
+    fig9_claims,
+    fig10_claims,
+    flow,
+    hybrid,
+    trained,
+)
 from shallowflow.experiments.plateau.staircase import Race, Stagnation, fig1_claims, fig2_claims
 from shallowflow.models import KnotNetwork
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 import shallowflow as sf
-from shallowflow.experiments.plateau.causes import (
+from shallowflow.experiments.plateau.staircase import (
     LONG,
     Exits,
     PlateauSeen,

@@ -12,14 +12,11 @@ import pytest
 import shallowflow as sf
 from shallowflow.certificates import Certificate, Hypothesis, Promise
 from shallowflow.experiments import EXPERIMENTS, Claim
-from shallowflow.experiments.claim import Interval
+from shallowflow.experiments.experiment import Interval
 from shallowflow.experiments.two_timescale import (
     batch_training,
     beside_limit,
-    drawings,
     one_dimension,
-    over_epsilon,
-    several_dimensions,
     theory,
     training,
 )
@@ -187,10 +184,10 @@ def test_hypotheses_are_found_in_any_order() -> None:
 def test_the_drawings_hold_and_can_fail() -> None:
     for name in ("fig1", "fig2", "fig7"):
         assert all(claim.holds for claim in reproduced(name)), name
-    assert judged(drawings.minimiser_claim(-1e-9), drawings.still_claim(0.01)) == [False, False]
-    assert judged(drawings.event_claim(0.01), drawings.rest_claim(0.1, 0.05)) == [False, False]
-    assert judged(*drawings.phase_claims(Arrival(0.3, -1, inf, nan))) == [False, False]
-    assert judged(*drawings.phase_claims(Arrival(0.3, 2, 0.1, 1.5))) == [True, False]
+    assert judged(training.minimiser_claim(-1e-9), training.still_claim(0.01)) == [False, False]
+    assert judged(training.event_claim(0.01), training.rest_claim(0.1, 0.05)) == [False, False]
+    assert judged(*training.phase_claims(Arrival(0.3, -1, inf, nan))) == [False, False]
+    assert judged(*training.phase_claims(Arrival(0.3, 2, 0.1, 1.5))) == [True, False]
 
 
 def test_orders_are_slopes_with_intervals() -> None:
@@ -217,14 +214,14 @@ def test_fig6_printed_blows_up_and_a_smaller_step_works() -> None:
     for epsilon in (batch_training.FAST, batch_training.SLOW):
         chosen = {**batch_training.plan(parameters, "smaller step", epsilon, 0), "steps": 4000}
         calm = batch_training.train(chosen, np.random.SeedSequence(6))
-        assert several_dimensions._blow_up(calm, epsilon).holds
+        assert batch_training._blow_up(calm, epsilon).holds
 
 
 @pytest.mark.parametrize(
     ("epsilon", "lost", "holds"), [(1.0, 1, True), (1.0, 0, False), (0.01, 0, True), (0.01, 1, False)]
 )
 def test_fig6_asks_for_both_halves(epsilon: float, lost: int, holds: bool) -> None:
-    assert several_dimensions.lost_claim("authors", epsilon, lost, 0.01).holds == holds
+    assert batch_training.lost_claim("authors", epsilon, lost, 0.01).holds == holds
 
 
 def ends(missed: list[int], distance: float, **others: float) -> list[dict[str, float]]:
@@ -247,9 +244,9 @@ def test_fig9_asks_for_recovery_at_small_epsilon(
 ) -> None:
     case = {**EXPERIMENTS["two_timescale/fig9"].parameters["paper"], "reading": "authors"}
     of: batch_training.Repeats = {0.01: [*slow], 1.0: [*fast]}
-    assert judged(*several_dimensions.fig9_claims("2-D", "authors", of, case)) == holds
+    assert judged(*batch_training.fig9_claims("2-D", "authors", of, case)) == holds
     small = {**case, "unlike": "another experiment"}
-    assert judged(*several_dimensions.fig9_claims("2-D", "authors", of, small)) == [None] * 3
+    assert judged(*batch_training.fig9_claims("2-D", "authors", of, small)) == [None] * 3
 
 
 def test_medians_are_compared_with_the_published_ones() -> None:
@@ -278,7 +275,7 @@ def test_fig9_gives_reasons_that_fit_reading_and_cap() -> None:
         ),
     ):
         case = {**EXPERIMENTS["two_timescale/fig9"].parameters[scale], "reading": reading}
-        assert several_dimensions.fig9_claims("2-D", reading, of, case)[0].reason == expected
+        assert batch_training.fig9_claims("2-D", reading, of, case)[0].reason == expected
 
 
 def test_an_overflow_misses_all_jumps() -> None:
@@ -301,18 +298,18 @@ def test_fig8_is_judged_by_its_repeats() -> None:
 def test_fig8_can_fail_and_be_open() -> None:
     ratio = (0.01, 1.0)
     growth = [
-        over_epsilon.growth_claim("", one, ratio) for one in ([50.0] * 4, [1.1] * 4, [50.0], [1.0, 90.0])
+        one_dimension.growth_claim("", one, ratio) for one in ([50.0] * 4, [1.1] * 4, [50.0], [1.0, 90.0])
     ]
     assert judged(*growth) == [True, False, None, None]
     most, few, unknown = Interval.of_share(10, 10), Interval.of_share(0, 10), Interval.of_share(1, 2)
     cases = ({0.01: most, 1.0: few}, {0.01: few, 1.0: few}, {0.01: most, 1.0: unknown}, {0.1: most, 1.0: few})
-    assert judged(*(over_epsilon.transition_claim("", one) for one in cases)) == [True, False, None, None]
-    ended = [over_epsilon.convergence_claim("", 0.5, longer) for longer in (0.4, 0.1)]
+    assert judged(*(one_dimension.transition_claim("", one) for one in cases)) == [True, False, None, None]
+    ended = [one_dimension.convergence_claim("", 0.5, longer) for longer in (0.4, 0.1)]
     assert judged(*ended) == [True, False]
     remaining = [
-        over_epsilon.remaining_claim("", [(15, 20), (12, 20)], (0, 20)),
-        over_epsilon.remaining_claim("", [(15, 20), (0, 20)], (0, 20)),
-        over_epsilon.remaining_claim("", [(2, 2), (1, 2)], (0, 2)),
+        one_dimension.remaining_claim("", [(15, 20), (12, 20)], (0, 20)),
+        one_dimension.remaining_claim("", [(15, 20), (0, 20)], (0, 20)),
+        one_dimension.remaining_claim("", [(2, 2), (1, 2)], (0, 2)),
     ]
     assert judged(*remaining) == [True, False, None]
 

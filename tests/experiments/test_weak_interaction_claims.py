@@ -7,15 +7,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from shallowflow.experiments.claim import Claim
-from shallowflow.experiments.weak_interaction.converges import (
+from shallowflow.experiments.experiment import Claim
+from shallowflow.experiments.weak_interaction.rates import (
     Bounds,
+    Rates,
     Samples,
+    Steps,
     bound_claims,
     event_claim,
+    rate_claims,
+    step_claims,
     stopping_claim,
 )
-from shallowflow.experiments.weak_interaction.curvatures import collapse_claims, slope_claim
+from shallowflow.experiments.weak_interaction.runs import collapse_claims, slope_claim
 from shallowflow.experiments.weak_interaction.starts import (
     FirstRates,
     Rule,
@@ -34,7 +38,6 @@ from shallowflow.experiments.weak_interaction.thresholds import (
     transition_claims,
     width_claims,
 )
-from shallowflow.experiments.weak_interaction.transitions import Rates, Steps, rate_claims, step_claims
 from shallowflow.landscape.weak_interaction.interactions import StartCurvature
 from shallowflow.readings.curves import Slope, Threshold
 

@@ -25,8 +25,8 @@ from PIL import Image
 
 import shallowflow as sf
 from shallowflow.arrays import Floats
+from shallowflow.explorer.scene import frame_times
 from shallowflow.explorer.scenes import SCENES
-from shallowflow.explorer.scenes.drawing import frame_times
 from shallowflow.explorer.server import text_of
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -19,7 +19,7 @@ from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
 from shallowflow import ReLUNetwork, Trajectory
-from shallowflow.commands.explore import explore
+from shallowflow.commands.networks import explore
 from shallowflow.errors import InvalidInputError
 from shallowflow.explorer.scene import Show, Watch, packed
 from shallowflow.explorer.scenes import SCENES

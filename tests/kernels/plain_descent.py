@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shallowflow.arrays import Floats
-from shallowflow.kernels.shared.losses import SQUARE
+from shallowflow.kernels.shared.vectors import SQUARE
 from tests.rounding import assert_rounded
 
 Start = tuple[Floats, Floats, Floats, Floats]

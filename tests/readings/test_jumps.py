@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import shallowflow as sf
-from shallowflow.readings.jumps import (
+from shallowflow.readings.phases import (
     Jumps,
     growth_rates,
     jump_agreement,

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from shallowflow.experiments.claim import Claim
-from shallowflow.experiments.experiment import Experiment, Findings, Progress, Reproduction
+from shallowflow.experiments.experiment import Claim, Experiment, Findings, Progress, Reproduction
 from shallowflow.experiments.figure import STYLES, Figure, Panel, Series
 
 HOSTILE = "<script>alert('x')</script> & \"quoted\" $\\frac ${ [bold]"

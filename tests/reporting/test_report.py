@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from shallowflow.errors import InvalidInputError
-from shallowflow.experiments.claim import Claim
+from shallowflow.experiments.experiment import Claim
 from shallowflow.experiments.figure import Animation, Panel, Series
 from shallowflow.reporting import report
 from shallowflow.reporting.report import STORIES, parameters_text, report_page, write_report

@@ -7,7 +7,7 @@ from shallowflow.data import GENERATORS, Dataset
 from shallowflow.dynamics.clock.paths import Snapshots
 from shallowflow.dynamics.clock.protocol import Event, flatten
 from shallowflow.dynamics.clock.trajectory import Outcome, Trajectory
-from shallowflow.experiments.claim import Claim
+from shallowflow.experiments.experiment import Claim
 from shallowflow.experiments.figure import Panel, Series
 from shallowflow.models import KnotNetwork
 from shallowflow.reporting.summary import (

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from shallowflow.data import Dataset
 from shallowflow.estimators import Pieces
-from shallowflow.experiments.claim import Claim, Interval
+from shallowflow.experiments.experiment import Claim, Interval
 from shallowflow.reporting.summary import fit_summary, write_pieces
 from shallowflow.reporting.terminal import (
     LONGEST,

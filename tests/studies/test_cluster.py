@@ -181,7 +181,7 @@ def test_a_local_cluster_is_made_and_ended() -> None:
 
 
 def test_an_address_where_nobody_answers_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shallowflow.studies.cluster.CONNECT_SECONDS", 1)
+    monkeypatch.setattr("shallowflow.studies.executors.CONNECT_SECONDS", 1)
     for address in (f"tcp://127.0.0.1:{free_port()}", "nonsense://x"):
         with pytest.raises(
             InvalidInputError, match="address: must be the address of a Dask scheduler, or local"

@@ -9,14 +9,14 @@ import pytest
 
 from shallowflow.dynamics import flow
 from shallowflow.experiments.early_alignment.stages import run_fig2
-from shallowflow.studies import code
+from shallowflow.studies import study
 
 LEAF = "def leaf():\n    return 1\n"
 
 
 def digest(directory: Path) -> str:
     """The version of `task` as a fresh process sees it."""
-    line = "from shallowflow.studies.code import code_version; import sweep; print(code_version(sweep.task))"
+    line = "from shallowflow.studies.study import code_version; import sweep; print(code_version(sweep.task))"
     result = subprocess.run(
         [sys.executable, "-c", line], cwd=directory, capture_output=True, text=True, check=True
     )
@@ -45,17 +45,17 @@ def test_an_edit_changes_the_version_where_it_can_change_the_result(project: Pat
 
 
 def test_the_files_of_an_experiment_are_those_it_computes_with() -> None:
-    names = set(code._sources(run_fig2.__module__))
+    names = set(study._sources(run_fig2.__module__))
     assert {run_fig2.__module__, "shallowflow.dynamics.descent", "shallowflow.kernels.cones.descent"} <= names
     assert "shallowflow.models.networks" in names
-    assert "shallowflow.estimators.anls" in code._sources("shallowflow")
+    assert "shallowflow.estimators.anls" in study._sources("shallowflow")
     assert not any(name.startswith(("shallowflow.reporting", "shallowflow.cli", "numpy")) for name in names)
     assert not any(name.startswith("shallowflow.experiments.plateau") for name in names)
     for name in names:
-        assert name in sys.modules or code._file(name) is not None
+        assert name in sys.modules or study._file(name) is not None
 
 
 def test_versions_are_those_of_what_computes() -> None:
-    assert code.versions()["numpy"] == np.__version__
-    assert code.version("no-such-package") == "unknown"
-    assert code.code_version(flow.gradient_flow).startswith(code.version("shallowflow") + "+")
+    assert study.versions()["numpy"] == np.__version__
+    assert study.version("no-such-package") == "unknown"
+    assert study.code_version(flow.gradient_flow).startswith(study.version("shallowflow") + "+")

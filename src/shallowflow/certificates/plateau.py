@@ -17,8 +17,7 @@ from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.clock.protocol import flatten
 from shallowflow.dynamics.clock.trajectory import Trajectory, agreed
 from shallowflow.errors import InvalidInputError
-from shallowflow.landscape.geometry.blocks import Blocks, blocks
-from shallowflow.landscape.geometry.floors import pattern_level
+from shallowflow.landscape.geometry.floors import Blocks, blocks, pattern_level
 from shallowflow.landscape.plateau.levels import (
     Passage,
     exit_of,

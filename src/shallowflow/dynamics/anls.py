@@ -27,7 +27,7 @@ import numpy as np
 
 from shallowflow.arrays import Floats, Ints, count, one_of, shown
 from shallowflow.data.dataset import Dataset
-from shallowflow.dynamics.alternating import DistinctPoints, distinct_points, minimum_norm_outer
+from shallowflow.dynamics.baselines import DistinctPoints, distinct_points, minimum_norm_outer
 from shallowflow.dynamics.clock.loop import Progress, run
 from shallowflow.dynamics.clock.problem import (
     Record,

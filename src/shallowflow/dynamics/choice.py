@@ -250,7 +250,7 @@ def _cone_flow_cost(task: Task) -> float:
     """Some ten steps whatever the width, and about one for every event that is felt."""
     n, _, m = _sizes(task)[:3]
     felt = _felt(task) * m if m <= NEURONS_BY_CONES else 0.0
-    return 2e-3 + 3e-6 * m + (1.7e-3 + 1.1e-4 * n) * (10 + 0.35 * n**0.5 * felt)
+    return float(2e-3 + 3e-6 * m + (1.7e-3 + 1.1e-4 * n) * (10 + 0.35 * n**0.5 * felt))
 
 
 def _knot_flow_cost(task: Task) -> float:
@@ -293,7 +293,7 @@ _B = "stochastic_descent on data"
 _COMPILED_SGD = "a StepNetwork, a piecewise constant target and the square loss"
 
 ENGINES = (
-    Choice(_D, "dense", "engines.stepping:DenseDescent", "nothing", lambda _: True, _cost("dense")),
+    Choice(_D, "dense", "engines.sweeps:DenseDescent", "nothing", lambda _: True, _cost("dense")),
     Choice(_D, "lanes", "engines.sweeps:LanesDescent", f"{_RELU} and {_LOSSES}", relu, _cost("lanes"),
            "dense.lanes", 1.5, single=True),
     Choice(_D, "fused", "engines.sweeps:FusedDescent", f"{_RELU} and {_LOSSES}", relu, _cost("fused"),
@@ -321,7 +321,7 @@ ENGINES = (
     Choice(_F, "smooth", "engines.smooth_flow:sample_flow", "a network of steps", _of_steps, lambda _: 1.0),
     Choice(_F, "leaps", "engines.logs:LogFlow", LEAPS_NEED,
            lambda task: _scaled(task) and can_leap(task), leaps_cost, "orthogonal.flow", 8.0),
-    Choice(_S, "dense", "engines.stepping:SampledDescent", "box_slope=False",
+    Choice(_S, "dense", "engines.sweeps:SampledDescent", "box_slope=False",
            lambda task: not task.sampling.box,
            lambda task: 1e-9 * task.steps * (50_000 + 20.0 * task.sampling.batch * task.network.width)),
     Choice(_S, "plain", "engines.steps:PlainSteps", _COMPILED_SGD, _one_step_at_a_time,
@@ -333,8 +333,8 @@ ENGINES = (
     Choice(_B, "dense", "engines.sweeps:BatchDescent", "nothing", lambda _: True, _cost("dense")),
     Choice(_B, "lanes", "engines.sweeps:LanesBatches", f"{_RELU} and {_LOSSES}", relu, _cost("lanes"),
            "dense.lanes", 2.5),
-    Choice(_A, "dense", "adam:DenseAdam", "nothing", lambda _: True, _cost("dense")),
-    Choice(_A, "sweep", "adam:SweepAdam", f"a KnotNetwork and {_SQUARE}", _knots, _cost("blocks"),
+    Choice(_A, "dense", "baselines:DenseAdam", "nothing", lambda _: True, _cost("dense")),
+    Choice(_A, "sweep", "baselines:SweepAdam", f"a KnotNetwork and {_SQUARE}", _knots, _cost("blocks"),
            "knots.sweeps", 4.0),
 )  # fmt: skip
 """One row per engine."""

@@ -23,8 +23,7 @@ from shallowflow.data.targets import PiecewiseConstant
 from shallowflow.dynamics.clock.loop import Progress
 from shallowflow.dynamics.clock.problem import Record
 from shallowflow.dynamics.clock.trajectory import Trajectory
-from shallowflow.dynamics.flow import gradient_flow, population_flow
-from shallowflow.dynamics.two_timescale import two_timescale_limit
+from shallowflow.dynamics.flow import gradient_flow, population_flow, two_timescale_limit
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.early_alignment.ends import least_squares
 from shallowflow.landscape.two_timescale.population import Target

@@ -2,8 +2,13 @@
 
 from shallowflow.estimators.anls import ANLSRegressor
 from shallowflow.estimators.base import Pieces
-from shallowflow.estimators.baselines import AdamRegressor, AlternatingRegressor, GDRegressor, LSQRegressor
-from shallowflow.estimators.step import StepRegressor
+from shallowflow.estimators.trained import (
+    AdamRegressor,
+    AlternatingRegressor,
+    GDRegressor,
+    LSQRegressor,
+    StepRegressor,
+)
 
 __all__ = [
     "ESTIMATORS",

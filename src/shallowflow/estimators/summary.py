@@ -13,7 +13,6 @@ from sklearn.utils.validation import check_is_fitted
 from shallowflow.arrays import Bools, Floats, one_of, probability
 from shallowflow.errors import InvalidInputError
 from shallowflow.estimators.base import Pieces, Points, Rows, UnivariateRegressor
-from shallowflow.estimators.cuts import other_pieces
 from shallowflow.estimators.intervals import (
     Interval,
     Model,
@@ -24,19 +23,14 @@ from shallowflow.estimators.intervals import (
     model_of,
     slope_intervals,
 )
-from shallowflow.estimators.noise import LEAST_NOISE, WHITE, Correlation, correlation, explained_by
+from shallowflow.estimators.noise import Correlation
 from shallowflow.estimators.selection import Selected
 from shallowflow.lazy import function
 
 KINDS = ("mean", "observation")
 STYLES = ("text", "latex", "python")
-SHORT_SHARE, SHORT_POINTS = 0.05, 5
-"""An outer piece with less of the points, or fewer points, is no base to extrapolate from."""
-FEW_A_PIECE = 8
-"""With fewer points a piece, weak kinks are not found."""
 FAR_ORIGIN = 10.0
 """A formula has its origin at the first datum if x = 0 is this many ranges away."""
-NAMED_ROWS = 8
 
 
 @dataclass(frozen=True)
@@ -279,74 +273,6 @@ class SummarisedRegressor(UnivariateRegressor):
                 return ["No other jumps, as many as these, have a lower loss (proved)."]
             return ["No other knots, as many as these, have a lower loss (proved)."]
         return []
-
-    def _set_notes(self, dropped: int, weights: Floats) -> None:
-        """Set `noise_` and `notes_`."""
-        points = self._points
-        fitted = (self.pieces_.predict(points.low + points.half * points.x) - points.centre) / points.scale
-        rest = np.sqrt(points.w) * (points.y - fitted)
-        exact = float(rest @ rest) <= LEAST_NOISE**2 * float(points.w.sum())
-        self.noise_ = WHITE if exact else correlation(rest, 2 * self.n_knots_ + 2)
-        chosen = self._chosen_.noise if self._chosen_ is not None else self.noise_
-        if self._obeys_:
-            self.noise_ = chosen  # what a constraint keeps from fitting is no noise
-        notes = []
-        if dropped:
-            notes.append(f"{dropped} row{'s' if dropped > 1 else ''} without a value left out.")
-        used = chosen if chosen.tau > 1 and not exact else self.noise_
-        if used.tau > 1:
-            self.noise_ = used
-            notes.append(
-                f"Neighbouring residuals are correlated (ρ = {used.rho:.2f}): {points.size:g} points count "
-                f"as {points.size / used.tau:.0f}."
-            )
-        if not exact and not explained_by(rest, self.noise_.rho):
-            notes.append(
-                "What is left is no such noise, but has a period or further bends: intervals are too short, "
-                "and selection='cv' may predict better."
-            )
-        others = other_pieces(points, self._chosen_, self.jumps_) if self._comparable() else []
-        self.notes_ = [*notes, *self._outlier_notes(), *self._piece_notes(weights), *others]
-
-    def _comparable(self) -> bool:
-        """Return whether it is cheap and fair to ask for jumps, or steps, instead."""
-        free = not self._obeys_ or bool(self.jumps_.any())
-        return free and self.n_knots == "auto" and self.loss_ == "squared" and self._points.free_left
-
-    def _outlier_notes(self) -> list[str]:
-        far = np.flatnonzero(self.outliers_)
-        kind = self.loss_
-        if len(far) == 0 or self._points.fit(np.empty(0))[0] == 0:
-            return []
-        named = ", ".join(str(i) for i in far[:NAMED_ROWS]) + (", …" if len(far) > NAMED_ROWS else "")
-        points = f"{len(far)} point{'s lie' if len(far) > 1 else ' lies'} far off (rows {named})"
-        if kind == "squared":
-            return [f"{points}: loss='bisquare' counts such points for less."]
-        return [f"{points} and count{'' if len(far) > 1 else 's'} for little: {kind} loss."]
-
-    def _piece_notes(self, weights: Floats) -> list[str]:
-        """Return what is doubtful about pieces, numbers and weights."""
-        notes, points, K = list[str](), self._points, self.n_knots_
-        x = points.low + points.half * points.x
-        counts = np.diff(
-            np.concatenate([[0], np.searchsorted(x, self.pieces_.knots, side="right"), [len(x)]])
-        )
-        for name, number in (("first", counts[0]), ("last", counts[-1])):
-            if K and number < max(SHORT_POINTS, SHORT_SHARE * len(x)):
-                notes.append(
-                    f"The {name} piece rests on {number} of {len(x)} points: beyond the data it is a guess."
-                )
-        if self.n_knots == "auto" and K and len(x) < FEW_A_PIECE * (K + 1):
-            notes.append(
-                "Fewer than 8 points a piece: weak kinks are not found; a spline may predict better."
-            )
-        rows = int((weights > 0).sum())
-        if self.weights == "repetition" and 2 * weights.sum() < rows:
-            notes.append(
-                f"Weights count as rows and sum to {weights.sum():.3g} for {rows} rows: for precisions say "
-                "weights='precision'."
-            )
-        return notes
 
 
 def formula_of(pieces: Pieces, style: str) -> str:

@@ -7,13 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 from shallowflow.arrays import shown
 from shallowflow.errors import InvalidInputError, did_you_mean
-from shallowflow.experiments.claim import Claim
-from shallowflow.experiments.experiment import PAPERS, Experiment, Findings, Progress, Reproduction, Sweep
+from shallowflow.experiments.experiment import (
+    PAPERS,
+    Claim,
+    Experiment,
+    Findings,
+    Progress,
+    Reproduction,
+    Sweep,
+)
 from shallowflow.experiments.figure import Animation, Figure, Panel, Series
 from shallowflow.studies import Executor, Store
 
 if TYPE_CHECKING:
-    # Imported when an experiment is asked for; for `studies.code` this table reaches all of them.
+    # Imported when an experiment is asked for; for `studies.study` this table reaches all of them.
     from shallowflow.experiments import (  # noqa: F401
         early_alignment,
         incremental,

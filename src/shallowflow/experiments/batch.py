@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 
 from shallowflow.arrays import FrozenArrays
 from shallowflow.errors import FileFormatError
-from shallowflow.experiments import claim, experiment, figure
-from shallowflow.experiments.experiment import Experiment, Findings, Progress, Reproduction
+from shallowflow.experiments import experiment, figure
+from shallowflow.experiments.experiment import Experiment, Findings, Progress, Reproduction, tally
 from shallowflow.studies import Executor, Serial, Store, Study, run_all
-from shallowflow.studies.running import Progress as StudyProgress
+from shallowflow.studies.store import Progress as StudyProgress
 from shallowflow.studies.study import Outputs
 
 REFERENCE = 0.073
@@ -53,7 +53,7 @@ def estimate(experiment: Experiment, scale: str, slowness: float = 1.0) -> float
 TEXT = "findings"
 KINDS: dict[str, Any] = {
     name: kind
-    for module in (claim, experiment, figure)
+    for module in (experiment, figure)
     for name, kind in vars(module).items()
     if dataclasses.is_dataclass(kind) and isinstance(kind, type)
 }
@@ -64,7 +64,7 @@ def to_outputs(findings: Findings) -> dict[str, float | NDArray[Any]]:
     arrays: dict[str, NDArray[Any]] = {}
     text = json.dumps(_encoded(findings, arrays))
     arrays[TEXT] = np.frombuffer(text.encode(), dtype=np.uint8)
-    found = claim.tally(findings.claims)
+    found = tally(findings.claims)
     counts = {"claims": float(len(findings.claims)), "claims_that_hold": float(found["hold"])}
     return {**counts, "claims_open": float(found["open"]), **arrays}
 

@@ -105,7 +105,7 @@ def _work(job: Job) -> bytes:
     """Return the message that answers a job."""
     from shallowflow.explorer.scene import Watch, packed
     from shallowflow.explorer.scenes import SCENES
-    from shallowflow.explorer.scenes.saved import opened
+    from shallowflow.explorer.scenes.free import opened
 
     end = time.monotonic() + SECONDS
 

@@ -18,7 +18,7 @@ At a wall k: if a g_k ≥ 0 the neuron crosses. Else it may be held there: of al
 whose gate is inside (γ, 1) keep it, the others let it go to their side. Gates are constant between walls:
 nothing else to watch.
 
-The gates of the walls that hold a neuron: min ‖known + Σ_c η_c part_c‖ over η ∈ [γ, 1]^c, compiled.
+**Gates** of the walls that hold a neuron: min ‖known + Σ_c η_c part_c‖ over η ∈ [γ, 1]^c, compiled.
 
 The twin of `landscape.minimal_gates`: gates that break the optimality conditions are
 exchanged between the bounds and the inside, all at once; if that does not settle, one after the other.

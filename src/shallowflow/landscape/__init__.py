@@ -36,21 +36,21 @@ if TYPE_CHECKING:
     from shallowflow.landscape.early_alignment.pulls import alignment_threshold as alignment_threshold
     from shallowflow.landscape.early_alignment.pulls import minimal_subgradient as minimal_subgradient
     from shallowflow.landscape.early_alignment.pulls import pull as pull
+    from shallowflow.landscape.geometry.activity import Census as Census
     from shallowflow.landscape.geometry.activity import activity as activity
+    from shallowflow.landscape.geometry.activity import census as census
+    from shallowflow.landscape.geometry.activity import merge_duplicates as merge_duplicates
     from shallowflow.landscape.geometry.activity import minimal_gates as minimal_gates
-    from shallowflow.landscape.geometry.blocks import Blocks as Blocks
-    from shallowflow.landscape.geometry.blocks import blocks as blocks
-    from shallowflow.landscape.geometry.census import Census as Census
-    from shallowflow.landscape.geometry.census import census as census
-    from shallowflow.landscape.geometry.census import merge_duplicates as merge_duplicates
     from shallowflow.landscape.geometry.cones import Cone as Cone
     from shallowflow.landscape.geometry.cones import Cones as Cones
     from shallowflow.landscape.geometry.cones import cell_bound as cell_bound
     from shallowflow.landscape.geometry.cones import cones as cones
     from shallowflow.landscape.geometry.cones import face_bound as face_bound
     from shallowflow.landscape.geometry.floors import Anatomy as Anatomy
+    from shallowflow.landscape.geometry.floors import Blocks as Blocks
     from shallowflow.landscape.geometry.floors import Floor as Floor
     from shallowflow.landscape.geometry.floors import Floors as Floors
+    from shallowflow.landscape.geometry.floors import blocks as blocks
     from shallowflow.landscape.geometry.floors import floors as floors
     from shallowflow.landscape.geometry.floors import pattern_level as pattern_level
     from shallowflow.landscape.geometry.orthonormal import MaskReport as MaskReport
@@ -138,11 +138,9 @@ _PLACES = {
     ),
     "early_alignment.frozen": "Destinations Exit destinations exit_time next_exit",
     "early_alignment.pulls": "AlignmentThreshold Pull alignment_threshold minimal_subgradient pull",
-    "geometry.activity": "activity minimal_gates",
-    "geometry.blocks": "Blocks blocks",
-    "geometry.census": "Census census merge_duplicates",
+    "geometry.activity": "Census activity census merge_duplicates minimal_gates",
     "geometry.cones": "Cone Cones cell_bound cones face_bound",
-    "geometry.floors": "Anatomy Floor Floors floors pattern_level",
+    "geometry.floors": "Anatomy Blocks Floor Floors blocks floors pattern_level",
     "geometry.orthonormal": "MaskReport mask_failure_bound mask_matrix mask_of mask_report orthonormality",
     "incremental": "HALVING_RATIO min_norm_interpolator min_squared_norm norm_constant squared_norm",
     "plateau.levels": (

@@ -1,13 +1,13 @@
 """Minimal-norm interpolators on orthogonal data, the norms of [incremental] §5, and halving.
 
-Algorithm 1 of [incremental] from a mask matrix: which neuron jumps when, and which points it fits.
+**Algorithm 1** of [incremental] from a mask matrix: which neuron jumps when, and which points it fits.
 
 Inputs x_k = ν_k e_k of any norms, e orthonormal (the paper has ν = 1, and says that this is easily
 alleviated). In the coordinates u_k = ⟨w, e_k⟩ a neuron is driven by ν_k r_k, when small by Y_k = ν_k y_k,
 so that γ_j = (1/n) √(Σ_{M_j ∩ S} Y_k²), and its jump ends where a u_k = y_k/ν_k. Its points are not fitted at
 one rate (ν_k²), so it turns while it grows, and may overshoot on the way; it fits them all.
 
-First-order correction of the jump times: t_i = τ_i ln(1/α) + C_i + (what vanishes with α).
+**First-order correction** of the jump times: t_i = τ_i ln(1/α) + C_i + (what vanishes with α).
 
 Ours, from [incremental] (6).
 Away from the jumps ln‖w_j‖ is a straight line of slope γ_j, whose offset changes in two ways only.

@@ -20,8 +20,7 @@ from shallowflow.arrays import positive, public
 from shallowflow.data.dataset import Dataset
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.early_alignment.frozen import Exit, next_exit
-from shallowflow.landscape.geometry.activity import Resting
-from shallowflow.landscape.geometry.census import Census, Kinked, census_of, neurons_of
+from shallowflow.landscape.geometry.activity import Census, Kinked, Resting, census_of, neurons_of
 from shallowflow.landscape.geometry.floors import (
     Anatomy,
     anatomy,

@@ -19,7 +19,7 @@ import numpy as np
 
 from shallowflow.arrays import Floats, Ints
 from shallowflow.data.dataset import Dataset
-from shallowflow.landscape.geometry.census import Neurons, neurons_of
+from shallowflow.landscape.geometry.activity import Neurons, neurons_of
 from shallowflow.landscape.geometry.floors import free_directions
 from shallowflow.models.loss import Loss, SquareLoss
 from shallowflow.models.networks import KnotNetwork, LogScaledNetwork, Network, ReLUNetwork

@@ -27,7 +27,7 @@ from shallowflow.dynamics.clock.protocol import Path
 from shallowflow.dynamics.clock.trajectory import Trajectory, agreed, checked_trajectory
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.geometry.activity import RESTING
-from shallowflow.landscape.geometry.blocks import Blocks, blocks, blocks_of
+from shallowflow.landscape.geometry.floors import Blocks, blocks, blocks_of
 from shallowflow.landscape.plateau.levels import extreme_rates, level_of
 from shallowflow.models.loss import SquareLoss
 from shallowflow.models.networks import KnotNetwork

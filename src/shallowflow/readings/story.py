@@ -17,7 +17,7 @@ from shallowflow.arrays import Floats, FrozenArrays, Ints, public
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.clock.trajectory import Trajectory, checked_trajectory
 from shallowflow.errors import InvalidInputError
-from shallowflow.landscape.geometry.census import census_of, neurons_of
+from shallowflow.landscape.geometry.activity import census_of, neurons_of
 from shallowflow.landscape.geometry.floors import pattern_floor
 from shallowflow.lazy import function
 from shallowflow.models.loss import LogisticLoss, Loss, SquareLoss

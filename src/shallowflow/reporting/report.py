@@ -1,13 +1,11 @@
 """The report of reproductions: one HTML page with everything inside, its figures, films and numbers as files.
 
-The page has a card per paper: its story, then every experiment. It is readable on a telephone, on
+**The page** has a card per paper: its story, then every experiment. It is readable on a telephone, on
 paper and in the dark; every text in it is escaped. Each paper's story in two plain sentences, and its
 letters, explained, stand here, too.
 
-One experiment on the page: figures, a line of verdict, claims that fail or are open, the others folded.
-
-Claims of one statement in several settings, such as the printed ones and the authors', stand side by side.
-Every text is escaped.
+**One experiment** has figures, a line of verdict, claims that fail or are open, the others folded. Claims of
+one statement in several settings, such as the printed ones and the authors', stand side by side.
 """
 
 from __future__ import annotations
@@ -24,8 +22,7 @@ from typing import Any, NamedTuple
 
 from shallowflow.arrays import shown
 from shallowflow.errors import InvalidInputError
-from shallowflow.experiments.claim import Claim, apart, tally, tally_text
-from shallowflow.experiments.experiment import Reproduction
+from shallowflow.experiments.experiment import Claim, Reproduction, apart, tally, tally_text
 from shallowflow.experiments.figure import Animation, Figure
 from shallowflow.files import probe, write_atomically
 from shallowflow.reporting.figures import renderer

@@ -26,11 +26,10 @@ from shallowflow.arrays import shown
 from shallowflow.certificates import Certificate, Verdict
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.clock.trajectory import Trajectory
-from shallowflow.experiments.claim import apart, tally, tally_text
-from shallowflow.experiments.experiment import PAPERS, Experiment, Reproduction
+from shallowflow.experiments.experiment import PAPERS, Experiment, Reproduction, apart, tally, tally_text
 from shallowflow.experiments.figure import Figure
 from shallowflow.files import write_atomically
-from shallowflow.studies.code import version
+from shallowflow.studies.study import version
 
 if TYPE_CHECKING:
     from shallowflow.estimators.base import Pieces

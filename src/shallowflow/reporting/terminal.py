@@ -17,8 +17,7 @@ from rich.text import Text
 
 from shallowflow.certificates import Verdict
 from shallowflow.data.dataset import Dataset
-from shallowflow.experiments.claim import Claim, apart
-from shallowflow.experiments.experiment import Reproduction
+from shallowflow.experiments.experiment import Claim, Reproduction, apart
 from shallowflow.reporting.summary import by_paper, counts, seconds_text
 from shallowflow.studies import Tally
 

@@ -1,9 +1,7 @@
 """Many runs: what runs (`Study`), where (`Serial`, `Processes`, `Cluster`), and what is kept (`Store`)."""
 
-from shallowflow.studies.cluster import Cluster
-from shallowflow.studies.executors import Executor, Processes, RunOutcome, Serial
-from shallowflow.studies.running import Progress, Tally, run, run_all
-from shallowflow.studies.store import Store
+from shallowflow.studies.executors import Cluster, Executor, Processes, RunOutcome, Serial
+from shallowflow.studies.store import Progress, Store, Tally, run, run_all
 from shallowflow.studies.study import Result, Run, Study, Task
 
 __all__ = [

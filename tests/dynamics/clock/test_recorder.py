@@ -14,8 +14,7 @@ from shallowflow.dynamics.engines.cone_flow import ConeFlow
 from shallowflow.dynamics.engines.cones import ConeDescent, PatternDescent
 from shallowflow.dynamics.engines.knots import KnotFlow
 from shallowflow.dynamics.engines.logs import LogDescent, LogFlow
-from shallowflow.dynamics.engines.stepping import Stepping
-from shallowflow.dynamics.engines.sweeps import DecoupledDescent, FusedDescent
+from shallowflow.dynamics.engines.sweeps import DecoupledDescent, FusedDescent, Stepping
 from tests.dynamics.runs import (
     CURVE,
     DESCENTS,

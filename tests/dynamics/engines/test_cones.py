@@ -10,7 +10,7 @@ from shallowflow.arrays import Floats
 from shallowflow.data.generators import three_points
 from shallowflow.dynamics.clock.problem import Task
 from shallowflow.dynamics.engines.cones import ConeDescent
-from shallowflow.dynamics.engines.stepping import DenseDescent
+from shallowflow.dynamics.engines.sweeps import DenseDescent
 from shallowflow.landscape.early_alignment.ends import least_squares
 from shallowflow.models.loss import LogisticLoss, SquareLoss
 from tests.dynamics.ticks import steps_made

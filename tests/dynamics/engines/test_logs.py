@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import shallowflow as sf
-from shallowflow.readings.jumps import log_norms
+from shallowflow.readings.phases import log_norms
 from tests.kernels.orthogonal.log_problems import plain_flow, random_problem
 
 SMALL = -6 * np.log(10.0)

@@ -10,7 +10,7 @@ from shallowflow.dynamics.choice import ENGINES, chosen_engine
 from shallowflow.dynamics.clock.problem import Task
 from shallowflow.dynamics.clock.protocol import flatten
 from shallowflow.dynamics.engines.cones import PatternDescent
-from shallowflow.dynamics.engines.stepping import DenseDescent
+from shallowflow.dynamics.engines.sweeps import DenseDescent
 from shallowflow.models.loss import Loss
 from tests.dynamics.ticks import steps_made
 

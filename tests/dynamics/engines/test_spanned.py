@@ -9,8 +9,7 @@ import shallowflow as sf
 from shallowflow.dynamics.choice import chosen_engine
 from shallowflow.dynamics.clock.problem import Task
 from shallowflow.dynamics.engines.cones import ConeDescent, PatternDescent
-from shallowflow.dynamics.engines.stepping import DenseDescent
-from shallowflow.dynamics.engines.sweeps import FusedDescent, LanesDescent, SpannedDescent
+from shallowflow.dynamics.engines.sweeps import DenseDescent, FusedDescent, LanesDescent, SpannedDescent
 from tests.dynamics.ticks import steps_made
 from tests.rounding import assert_rounded
 

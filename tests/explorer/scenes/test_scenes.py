@@ -18,10 +18,9 @@ from hypothesis import strategies as st
 import shallowflow as sf
 from shallowflow import KnotNetwork, ReLUNetwork
 from shallowflow.errors import FileFormatError, InvalidInputError
-from shallowflow.explorer.scene import MOST_FRAMES, Layer, Scene, Show, View, Watch, packed
+from shallowflow.explorer.scene import MOST_FRAMES, Layer, Scene, Show, View, Watch, curves, on_line, packed
 from shallowflow.explorer.scenes import SAVED, SCENES
-from shallowflow.explorer.scenes.drawing import curves, on_line
-from shallowflow.explorer.scenes.saved import opened
+from shallowflow.explorer.scenes.free import opened
 
 SMALL: dict[str, dict[str, Any]] = {
     "alignment": {"width": 20, "until": 20.0},

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shallowflow.arrays import Floats, Ints
-from shallowflow.kernels.cones import flow_trace as keys
+from shallowflow.kernels.cones import flow_step as keys
 from shallowflow.kernels.cones.flow_state import Due, Groups, Neurons, new_moves
 from tests.kernels.cones.test_flow_groups import random_state
 

@@ -11,7 +11,7 @@ from shallowflow.arrays import Floats
 from shallowflow.kernels.cones import flow_groups as groupwise
 from shallowflow.kernels.cones import flow_walls as release
 from shallowflow.kernels.cones.flow_state import Problem, State, new_state, rays_of
-from shallowflow.kernels.cones.flow_trace import add_neurons
+from shallowflow.kernels.cones.flow_step import add_neurons
 from shallowflow.kernels.cones.flow_walls import downhill
 from shallowflow.kernels.cones.geometry import SQUARE, STRAY, arrange, first_cone
 

@@ -15,7 +15,7 @@ import pytest
 from shallowflow.arrays import Floats
 from shallowflow.kernels.dense import fused as fused_descent
 from shallowflow.kernels.dense.fused import PANEL, ROWS
-from shallowflow.kernels.shared.losses import LOGISTIC, SQUARE, Problem
+from shallowflow.kernels.shared.vectors import LOGISTIC, SQUARE, Problem
 from tests.kernels.plain_descent import Start, Weights, assert_same_steps, constants, plain, problem
 from tests.rounding import assert_rounded
 

@@ -9,7 +9,7 @@ import pytest
 
 from shallowflow.arrays import Floats
 from shallowflow.kernels.dense import lanes as kernel
-from shallowflow.kernels.shared.losses import LOGISTIC, SQUARE, Problem
+from shallowflow.kernels.shared.vectors import LOGISTIC, SQUARE, Problem
 from tests.kernels.plain_descent import Start, Weights, assert_same_steps, constants, plain, problem
 from tests.rounding import assert_rounded
 

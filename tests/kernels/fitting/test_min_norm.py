@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from shallowflow.arrays import Floats
+from shallowflow.kernels.fitting.anls import minimum_norm
 from shallowflow.kernels.fitting.chain import fit
-from shallowflow.kernels.fitting.min_norm import minimum_norm
 from tests.kernels.fitting.exact_least_squares import KINDS, exact_rank, random_problem
 from tests.rounding import EPSILON
 

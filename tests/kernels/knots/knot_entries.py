@@ -1,6 +1,6 @@
 """Internal kernels of the knot flow, as functions that tests can call."""
 
-from shallowflow.kernels.knots import stage, step, stiff_step
+from shallowflow.kernels.knots import flow, stage, stiff_step
 from tests.kernels.entry import entry
 
 block_statistics = entry(stage.block_statistics)
@@ -11,8 +11,8 @@ velocity = entry(stage.velocity)
 decide = entry(stage.decide)
 seat_arrivals = entry(stage.seat_arrivals)
 settle = entry(stage.settle)
-exit_fraction = entry(step.exit_fraction)
-first_passage = entry(step.first_passage)
+exit_fraction = entry(flow.exit_fraction)
+first_passage = entry(flow.first_passage)
 attempt_step = entry(stiff_step.attempt_step)
 error_norm = entry(stiff_step.error_norm)
 factorize = entry(stiff_step.factorize)

@@ -5,8 +5,8 @@ from scipy.integrate import solve_ivp
 from scipy.interpolate import BarycentricInterpolator
 
 from shallowflow.kernels.knots import flow as kf
+from shallowflow.kernels.knots.flow import NODES
 from shallowflow.kernels.knots.stage import summarize
-from shallowflow.kernels.knots.step import NODES
 from tests.kernels.knots.knot_reference import FloatArray, IntArray, Stage
 
 

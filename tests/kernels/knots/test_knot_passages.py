@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from numpy.polynomial import Polynomial
 from scipy.special import comb
 
+from shallowflow.kernels.knots.flow import NEVER, NODES, RETURNING
 from shallowflow.kernels.knots.stage import Stage
-from shallowflow.kernels.knots.step import NEVER, NODES, RETURNING
 from shallowflow.kernels.knots.stiff_step import new_trial
 from tests.kernels.knots.knot_entries import exit_fraction, first_passage
 from tests.kernels.knots.knot_reference import FloatArray, IntArray

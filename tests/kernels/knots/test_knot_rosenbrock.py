@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from shallowflow.kernels.knots.step import NODES
+from shallowflow.kernels.knots.flow import NODES
 from shallowflow.kernels.knots.stiff_step import (
     COUPLING,
     DENSE_WEIGHTS,

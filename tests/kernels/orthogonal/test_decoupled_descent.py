@@ -10,7 +10,7 @@ import pytest
 from shallowflow.arrays import Floats
 from shallowflow.kernels.orthogonal import descent as kernel
 from shallowflow.kernels.orthogonal.descent import BLOCK
-from shallowflow.kernels.shared.losses import LOGISTIC, SQUARE, Problem
+from shallowflow.kernels.shared.vectors import LOGISTIC, SQUARE, Problem
 from tests.kernels.plain_descent import Weights, constants, plain
 from tests.rounding import assert_rounded
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from shallowflow.data.dataset import Dataset
 from shallowflow.errors import InvalidInputError
-from shallowflow.landscape.geometry.blocks import blocks
+from shallowflow.landscape.geometry.floors import blocks
 from shallowflow.models.networks import KnotNetwork, ReLUNetwork
 from tests.rounding import assert_rounded, least_squares_size
 

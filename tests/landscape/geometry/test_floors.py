@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import shallowflow as sf
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape import floors, plateau_level
-from shallowflow.landscape.geometry.census import neurons_of
+from shallowflow.landscape.geometry.activity import neurons_of
 from shallowflow.landscape.geometry.floors import anatomy, feature_floor, pattern_floor
 
 G = sf.data.GENERATORS

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from shallowflow.arrays import Floats
 from shallowflow.data.dataset import Dataset
 from shallowflow.errors import InvalidInputError
-from shallowflow.landscape.geometry.blocks import blocks
+from shallowflow.landscape.geometry.floors import blocks
 from shallowflow.landscape.plateau.levels import (
     exit_condition,
     extreme_rates,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import shallowflow as sf
-from shallowflow.dynamics.two_timescale import two_timescale_limit
+from shallowflow.dynamics.flow import two_timescale_limit
 from shallowflow.experiments.two_timescale.batch_training import STAIRCASE, inside
 from shallowflow.landscape import timescales
 

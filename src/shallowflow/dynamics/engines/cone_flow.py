@@ -18,7 +18,7 @@ from shallowflow.dynamics.clock.problem import Task
 from shallowflow.dynamics.clock.protocol import Event, Path, Piece, Rows, Statistics, Stop
 from shallowflow.kernels.cones import flow_groups as groupwise
 from shallowflow.kernels.cones import flow_state, geometry
-from shallowflow.kernels.cones import flow_trace as keys
+from shallowflow.kernels.cones import flow_step as keys
 from shallowflow.kernels.cones import flow_walls as release
 from shallowflow.kernels.cones.flow_step import ConeStepper
 from shallowflow.kernels.cones.flow_walls import uniform

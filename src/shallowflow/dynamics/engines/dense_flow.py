@@ -37,7 +37,7 @@ from scipy.optimize import brentq
 
 from shallowflow.arrays import Bools, Floats, Ints
 from shallowflow.data.dataset import Dataset
-from shallowflow.dynamics.alternating import distinct_points, minimum_norm_outer
+from shallowflow.dynamics.baselines import distinct_points, minimum_norm_outer
 from shallowflow.dynamics.clock.paths import Polynomials, lobatto_nodes
 from shallowflow.dynamics.clock.problem import Task
 from shallowflow.dynamics.clock.protocol import Path, Piece, Rows, Statistics, Stop, flatten, unflatten

@@ -1,12 +1,15 @@
-"""Descent of a `ReLUNetwork`, neuron by neuron and sample by sample, compiled; in double or single precision.
+"""Descents one step after the other: in NumPy for every network, compiled for a `ReLUNetwork`.
 
-"fused": one pass over the data per step, in register tiles (`kernels.dense.fused`); "lanes": neurons side by
-side, for few samples (`kernels.dense.lanes`); "decoupled": on orthogonal inputs, without products
+**In NumPy** plain descent is the reference of all faster engines; O(m·n·d) per step.
+
+**Compiled** descents go neuron by neuron and sample by sample, in double or single precision. "fused": one
+pass over the data per step, in register tiles (`kernels.dense.fused`); "lanes": neurons side by side, for few
+samples (`kernels.dense.lanes`); "decoupled": on orthogonal inputs, without products
 (`kernels.orthogonal.descent`). `SpannedDescent`: any engine, in the span of at most d inputs.
 
-Mini-batches of a data set: in NumPy for every network, compiled ("lanes") for a `ReLUNetwork`. A batch of all
-samples is the data set itself, in its own order: the steps are those of `gradient_descent` with the engine of
-the same name, to the last bit.
+**Mini-batches** of a data set: in NumPy for every network, compiled ("lanes") for a `ReLUNetwork`. A batch of
+all samples is the data set itself, in its own order: the steps are those of `gradient_descent` with the
+engine of the same name, to the last bit.
 """
 
 from __future__ import annotations
@@ -15,21 +18,100 @@ from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shallowflow.arrays import Floats, Ints
 from shallowflow.data.dataset import Dataset
-from shallowflow.dynamics.clock.problem import BatchTask, Task
-from shallowflow.dynamics.clock.protocol import Engine, Piece, Statistics, Ticking
-from shallowflow.dynamics.engines.stepping import DenseDescent
+from shallowflow.dynamics.clock.problem import BatchTask, SampledTask, Task
+from shallowflow.dynamics.clock.protocol import Engine, N, Piece, Statistics, Ticking
 from shallowflow.models.loss import SquareLoss
-from shallowflow.models.networks import LogScaledNetwork, ReLUNetwork
+from shallowflow.models.networks import LogScaledNetwork, Network, ReLUNetwork
+from shallowflow.models.relu import OUTER_LAYER, BaseNetwork, Parameters
 
 if TYPE_CHECKING:
-    from shallowflow.kernels.shared.losses import Problem
+    from shallowflow.kernels.shared.vectors import Problem
+
+
+class Stepping(Ticking, Generic[N]):
+    """An engine that is given by its single step; its loss is measured."""
+
+    def __init__(self, network: N, measure: Callable[[N], float], tick: float) -> None:
+        super().__init__(tick)
+        self._measure = measure
+        self._theta: Parameters = {name: np.array(values) for name, values in network.parameters.items()}
+        self._now = network.moved(self._theta)  # a view: it moves with the parameters
+
+    @abstractmethod
+    def _step(self) -> None:
+        """Make one step, in place."""
+
+    def _steps(self, count: int) -> int:
+        for done in range(count):
+            self._step()
+            # A sum over numbers that are not all finite is not finite.
+            if not all(np.isfinite(np.add.reduce(values, axis=None)) for values in self._theta.values()):
+                return done
+        return count
+
+    def loss(self) -> float:
+        """Return the present loss."""
+        return self._measure(self._now)
+
+    def network(self) -> N:
+        """Return the present network."""
+        return self._now.moved({name: values.copy() for name, values in self._theta.items()})
+
+
+def layer_steps(network: BaseNetwork, outer: float, inner: float) -> dict[str, float]:
+    """Return the step of every parameter array by name."""
+    return {name: outer if name in OUTER_LAYER else inner for name in network.PARAMETERS}
+
+
+class DenseDescent(Stepping[Network]):
+    """θ ← θ − step·∇L(θ), the inner layer with step·epsilon."""
+
+    name = "dense"
+
+    def __init__(self, task: Task) -> None:
+        super().__init__(task.network, task.measure, task.step)
+        self._dataset, self._loss = task.dataset, task.loss
+        self._rates = layer_steps(task.network, task.step, task.step * task.epsilon)
+
+    def _step(self) -> None:
+        now, inputs = self._now, self._dataset.inputs
+        gradient = now.pullback(inputs, self._loss.slopes(now.predict(inputs), self._dataset.targets))
+        for name, values in self._theta.items():
+            values -= self._rates[name] * gradient[name]
+        if isinstance(now, LogScaledNetwork):
+            for name, values in now.rescaled().parameters.items():
+                self._theta[name][...] = values
+
+
+class SampledDescent(Stepping[Network]):
+    """θ ← θ − rate·∇L_batch(θ) with fresh samples of a target at every step; O(batch·m·d)."""
+
+    name = "dense"
+
+    def __init__(self, task: SampledTask) -> None:
+        sampling = task.sampling
+        super().__init__(task.network, task.measure, sampling.step)
+        self._target, self._loss, self._sampling = task.target, task.loss or SquareLoss(), sampling
+        self._rng = np.random.default_rng(sampling.seed)
+        self._rates = layer_steps(task.network, sampling.step, sampling.slow)
+
+    def _step(self) -> None:
+        now, batch, noise = self._now, self._sampling.batch, self._sampling.noise
+        inputs = self._rng.random((batch, now.dimension))
+        targets = self._target(inputs if now.dimension > 1 else inputs[:, 0])
+        if noise > 0:
+            targets = targets + noise * self._rng.uniform(-1.0, 1.0, batch)
+        gradient = now.pullback(inputs, self._loss.slopes(now.predict(inputs), targets))
+        for name, values in self._theta.items():
+            values -= self._rates[name] * gradient[name]
+
 
 PRECISIONS: dict[str, type[np.floating[Any]]] = {"double": np.float64, "single": np.float32}
 
@@ -46,7 +128,7 @@ class SweepDescent(Ticking):
     _problem: Problem
 
     def __init__(self, task: Task) -> None:
-        from shallowflow.kernels.shared.losses import LOGISTIC, SQUARE
+        from shallowflow.kernels.shared.vectors import LOGISTIC, SQUARE
 
         super().__init__(task.step)
         network = task.network
@@ -54,7 +136,7 @@ class SweepDescent(Ticking):
         self._network, self._inputs, self._precision = network, task.dataset.inputs, task.precision
         self._loss, self._weight = SQUARE if isinstance(task.loss, SquareLoss) else LOGISTIC, task.weight
         rate = task.step * network.scale * task.weight
-        # In the order of the names in `kernels.shared.losses`.
+        # In the order of the names in `kernels.shared.vectors`.
         constants = [0.0, network.slope, 1.0, network.scale, rate * task.epsilon, rate]
         self._constants: NDArray[Any] = np.array(constants, PRECISIONS[task.precision])
         self._lay_out(task.dataset)
@@ -97,7 +179,7 @@ class FusedDescent(SweepDescent):
 
     def _lay_out(self, dataset: Dataset) -> None:
         from shallowflow.kernels.dense import fused
-        from shallowflow.kernels.shared.losses import Problem
+        from shallowflow.kernels.shared.vectors import Problem
 
         self._kernel, constants = fused, self._constants
         samples = fused.PANEL // constants.itemsize
@@ -120,7 +202,7 @@ class LanesDescent(SweepDescent):
 
     def _lay_out(self, dataset: Dataset) -> None:
         from shallowflow.kernels.dense import lanes
-        from shallowflow.kernels.shared.losses import Problem
+        from shallowflow.kernels.shared.vectors import Problem
 
         self._kernel, kind = lanes, self._constants.dtype
         self._inner = np.array(self._network.inner.T, kind, order="C")
@@ -143,8 +225,7 @@ class DecoupledDescent(SweepDescent):
 
     def _lay_out(self, dataset: Dataset) -> None:
         from shallowflow.kernels.orthogonal import descent
-        from shallowflow.kernels.shared.losses import Problem
-        from shallowflow.kernels.shared.vectors import aligned
+        from shallowflow.kernels.shared.vectors import Problem, aligned
 
         self._kernel, network, constants = descent, self._network, self._constants
         samples = descent.BLOCK // constants.itemsize

@@ -18,9 +18,8 @@ from shallowflow.dynamics.clock.problem import Record
 from shallowflow.dynamics.critical_scale import CriticalScale, critical_scale
 from shallowflow.dynamics.flow import gradient_flow
 from shallowflow.estimators import ANLSRegressor
-from shallowflow.experiments.claim import Claim, Interval
-from shallowflow.experiments.early_alignment.data import random_assumed
-from shallowflow.experiments.experiment import Experiment, Findings, Progress, Values, scales
+from shallowflow.experiments.early_alignment.examples import random_assumed
+from shallowflow.experiments.experiment import Claim, Experiment, Findings, Interval, Progress, Values, scales
 from shallowflow.experiments.figure import Figure, Panel, Series
 from shallowflow.landscape import MergedNeurons, alignment_threshold, merged_neurons
 from shallowflow.models import ReLUNetwork, initialize

@@ -19,8 +19,16 @@ from shallowflow.dynamics.clock.problem import Record
 from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.dynamics.descent import gradient_descent
 from shallowflow.dynamics.flow import gradient_flow
-from shallowflow.experiments.claim import Claim, Interval
-from shallowflow.experiments.experiment import Experiment, Findings, Progress, Values, part, scales
+from shallowflow.experiments.experiment import (
+    Claim,
+    Experiment,
+    Findings,
+    Interval,
+    Progress,
+    Values,
+    part,
+    scales,
+)
 from shallowflow.experiments.figure import (
     Animation,
     Figure,

@@ -5,8 +5,7 @@ its figures 1, 3 and 4, and α = 10⁻², 10⁻⁴, 10⁻⁸ and 10⁻³⁰, all
 """
 
 from shallowflow.experiments.incremental.norms import FIG5, FIG6
-from shallowflow.experiments.incremental.phases import PHASES
-from shallowflow.experiments.incremental.staircase import FIG1, FIG3, FIG4
+from shallowflow.experiments.incremental.staircase import FIG1, FIG3, FIG4, PHASES
 from shallowflow.experiments.incremental.starts import STARTS
 from shallowflow.experiments.incremental.theorems import HALVING, NEAR_ORTHOGONAL, THEOREM2
 

@@ -16,13 +16,21 @@ from shallowflow.data.generators import orthonormal
 from shallowflow.dynamics.descent import gradient_descent
 from shallowflow.dynamics.flow import gradient_flow
 from shallowflow.dynamics.saddle_to_saddle import SaddleToSaddle, saddle_to_saddle
-from shallowflow.experiments.claim import LEVEL, Claim, Interval
-from shallowflow.experiments.experiment import Experiment, Findings, Progress, Values, scales
+from shallowflow.experiments.experiment import (
+    LEVEL,
+    Claim,
+    Experiment,
+    Findings,
+    Interval,
+    Progress,
+    Values,
+    scales,
+)
 from shallowflow.experiments.figure import Figure, Panel, Series
 from shallowflow.experiments.incremental.staircase import LN10, SEPARATED
 from shallowflow.landscape.incremental import min_squared_norm
 from shallowflow.models import LogScaledNetwork, ReLUNetwork, initialize
-from shallowflow.readings.jumps import jump_agreement, jumps
+from shallowflow.readings.phases import jump_agreement, jumps
 
 LATE = 1.3
 """Flows last so many times as long as the last jump is predicted to take."""

@@ -18,8 +18,7 @@ from shallowflow.dynamics.clock.problem import Record
 from shallowflow.dynamics.descent import gradient_descent
 from shallowflow.dynamics.flow import gradient_flow
 from shallowflow.dynamics.saddle_to_saddle import saddle_to_saddle
-from shallowflow.experiments.claim import Claim, Interval
-from shallowflow.experiments.experiment import Experiment, Findings, Progress, Values, scales
+from shallowflow.experiments.experiment import Claim, Experiment, Findings, Interval, Progress, Values, scales
 from shallowflow.experiments.figure import Figure, Panel, Series
 from shallowflow.experiments.incremental.staircase import CHOSEN, LN10
 from shallowflow.landscape.geometry.orthonormal import mask_of
@@ -35,7 +34,7 @@ from shallowflow.landscape.incremental import (
 from shallowflow.landscape.weak_interaction.interactions import lemma_5_widths
 from shallowflow.models import LogScaledNetwork, initialize
 from shallowflow.readings.curves import log_slope
-from shallowflow.readings.jumps import JumpAgreement, jump_agreement, jump_times, jumps
+from shallowflow.readings.phases import JumpAgreement, jump_agreement, jump_times, jumps
 
 SMALL, ACCURATE = 0.1, 1e-9
 """Between them a distance from the limit is neither of order 1 nor the integrator's."""

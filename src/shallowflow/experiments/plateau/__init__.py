@@ -4,11 +4,8 @@ Losses are shown as mean squared errors (1/m)Σr², with which the paper's figur
 rate of 10⁻³ on the mean squared error is a step of 2·10⁻³ on `SquareLoss("mean")`, ½·mean.
 """
 
-from shallowflow.experiments.plateau.causes import CAUSES
-from shallowflow.experiments.plateau.discontinuous import FIG10
-from shallowflow.experiments.plateau.full_training import FIG4, FIG7, FIG8
-from shallowflow.experiments.plateau.illustrations import FIG3, FIG5, FIG6
-from shallowflow.experiments.plateau.methods import FIG9
-from shallowflow.experiments.plateau.staircase import FIG1, FIG2
+from shallowflow.experiments.plateau.full_training import FIG3, FIG4, FIG5, FIG6, FIG7, FIG8
+from shallowflow.experiments.plateau.methods import FIG9, FIG10
+from shallowflow.experiments.plateau.staircase import CAUSES, FIG1, FIG2
 
 EXPERIMENTS = (FIG1, FIG2, FIG3, FIG4, FIG5, FIG6, FIG7, FIG8, FIG9, FIG10, CAUSES)

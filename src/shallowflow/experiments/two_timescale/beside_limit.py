@@ -13,9 +13,17 @@ import shallowflow.experiments.two_timescale.training as training
 from shallowflow.arrays import Floats
 from shallowflow.dynamics.clock.problem import Record
 from shallowflow.dynamics.clock.trajectory import Trajectory
-from shallowflow.dynamics.two_timescale import hitting_times, two_timescale_limit
-from shallowflow.experiments.claim import Claim, Interval
-from shallowflow.experiments.experiment import Experiment, Findings, Progress, Sweep, Values, scales
+from shallowflow.dynamics.flow import hitting_times, two_timescale_limit
+from shallowflow.experiments.experiment import (
+    Claim,
+    Experiment,
+    Findings,
+    Interval,
+    Progress,
+    Sweep,
+    Values,
+    scales,
+)
 from shallowflow.experiments.figure import Figure, Panel, Series
 from shallowflow.experiments.two_timescale.training import (
     AUTHORS,

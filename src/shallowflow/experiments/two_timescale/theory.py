@@ -23,11 +23,9 @@ from shallowflow.certificates import Certificate, Hypothesis, Promise, certify
 from shallowflow.data import PiecewiseConstant
 from shallowflow.dynamics.clock.problem import Record
 from shallowflow.dynamics.clock.trajectory import Trajectory
-from shallowflow.dynamics.flow import population_flow
-from shallowflow.dynamics.stochastic import stochastic_descent
-from shallowflow.dynamics.two_timescale import hitting_times, two_timescale_limit
-from shallowflow.experiments.claim import Claim, Interval
-from shallowflow.experiments.experiment import Experiment, Findings, Progress, Values, scales
+from shallowflow.dynamics.descent import stochastic_descent
+from shallowflow.dynamics.flow import hitting_times, population_flow, two_timescale_limit
+from shallowflow.experiments.experiment import Claim, Experiment, Findings, Interval, Progress, Values, scales
 from shallowflow.experiments.figure import Figure, Panel, Series
 from shallowflow.experiments.two_timescale.training import PRINTED, PUBLISHED, function_panel
 from shallowflow.landscape import fate_of_last_piece, feature_gram, separation, step_class, well_separated

@@ -10,8 +10,7 @@ import numpy as np
 from shallowflow.arrays import Floats, Ints
 from shallowflow.data import Dataset
 from shallowflow.data.generators import orthogonal, sphere
-from shallowflow.experiments.claim import Claim, Interval
-from shallowflow.experiments.experiment import Experiment, Findings, Progress, Values, scales
+from shallowflow.experiments.experiment import Claim, Experiment, Findings, Interval, Progress, Values, scales
 from shallowflow.experiments.figure import Figure, Panel, Series
 from shallowflow.landscape import (
     activation_probability,

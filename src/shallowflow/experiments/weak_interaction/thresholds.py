@@ -10,8 +10,16 @@ import numpy as np
 
 import shallowflow.experiments.weak_interaction.runs as runs
 from shallowflow.arrays import Floats
-from shallowflow.experiments.claim import Claim, Interval
-from shallowflow.experiments.experiment import Experiment, Findings, Progress, Sweep, Values, scales
+from shallowflow.experiments.experiment import (
+    Claim,
+    Experiment,
+    Findings,
+    Interval,
+    Progress,
+    Sweep,
+    Values,
+    scales,
+)
 from shallowflow.experiments.figure import Figure, Panel, Series
 from shallowflow.experiments.weak_interaction.runs import Run, stated_width
 from shallowflow.readings.curves import Slope, Threshold, exponent, misfits, threshold

@@ -1,12 +1,9 @@
 """The scenes: one per paper, one for data of your own, and (not in the list) one for runs from files."""
 
 from shallowflow.explorer.scenes.alignment import ALIGNMENT
-from shallowflow.explorer.scenes.free import FREE
-from shallowflow.explorer.scenes.jumps import JUMPS
-from shallowflow.explorer.scenes.plateau import PLATEAU
-from shallowflow.explorer.scenes.rates import RATES
-from shallowflow.explorer.scenes.saved import SAVED
-from shallowflow.explorer.scenes.two_timescales import TWO_TIMESCALES
+from shallowflow.explorer.scenes.free import FREE, SAVED
+from shallowflow.explorer.scenes.line import PLATEAU, TWO_TIMESCALES
+from shallowflow.explorer.scenes.orthogonal import JUMPS, RATES
 
 SCENES = {scene.name: scene for scene in (ALIGNMENT, PLATEAU, JUMPS, RATES, TWO_TIMESCALES, FREE)}
 

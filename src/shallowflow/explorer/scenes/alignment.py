@@ -11,10 +11,17 @@ from shallowflow.arrays import Floats
 from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.dynamics.flow import gradient_flow
-from shallowflow.explorer.scene import Control, Handles, Layer, Scene, Show, State, View, Watch
-from shallowflow.explorer.scenes.drawing import (
+from shallowflow.explorer.scene import (
     COARSE,
     LIGHT,
+    Control,
+    Handles,
+    Layer,
+    Scene,
+    Show,
+    State,
+    View,
+    Watch,
     curves,
     events_of,
     frames_of,

@@ -1,11 +1,13 @@
-"""Scene "free": points of your own, any network, loss, start and engine; the story of the run.
+"""Scenes "free", points of your own, any network, loss, start and engine; and "saved", a run from a file.
 
 `shown` draws any trajectory: the scene "saved" takes it for runs from a file.
 """
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,19 +15,25 @@ import numpy as np
 from shallowflow.arrays import Floats
 from shallowflow.data.dataset import Dataset
 from shallowflow.data.targets import PiecewiseConstant
-from shallowflow.dynamics.adam import adam
+from shallowflow.dynamics.baselines import adam
 from shallowflow.dynamics.choice import names_of
 from shallowflow.dynamics.clock.problem import Record
 from shallowflow.dynamics.clock.trajectory import Trajectory
-from shallowflow.dynamics.descent import gradient_descent
+from shallowflow.dynamics.descent import gradient_descent, stochastic_descent
 from shallowflow.dynamics.flow import gradient_flow
-from shallowflow.dynamics.stochastic import stochastic_descent
-from shallowflow.errors import ShallowflowError
-from shallowflow.explorer.scene import Control, Handles, Layer, Scene, Show, State, View, Watch
-from shallowflow.explorer.scenes.drawing import (
+from shallowflow.errors import InvalidInputError, ShallowflowError
+from shallowflow.explorer.scene import (
     COARSE,
     FRAMES,
     LIGHT,
+    Control,
+    Handles,
+    Layer,
+    Scene,
+    Show,
+    State,
+    View,
+    Watch,
     curve_of,
     curves,
     events_of,
@@ -281,3 +289,29 @@ FREE = Scene(
     },
     preview=preview,
 )  # fmt: skip
+
+
+def opened(content: bytes, name: str) -> Show:
+    """Return the run that a file holds; damaged and foreign files are refused by `Trajectory.load`."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "run.trajectory"
+        file.write_bytes(content)
+        trajectory = Trajectory.load(file)
+    code = f"import shallowflow as sf\n\nrun = sf.Trajectory.load({name!r})\nprint(run.losses[-1])\n"
+    return replace(shown(trajectory), code=code)
+
+
+def no_file(state: State, watch: Watch) -> Show:
+    """Say that a file is needed."""
+    raise InvalidInputError("saved: open a trajectory file first")
+
+
+SAVED = Scene(
+    "saved",
+    "Saved run",
+    "A run from a file. Play it, scrub it, read its story; to change something, open a scene.",
+    (),
+    (),
+    no_file,
+    FREE.letters,
+)

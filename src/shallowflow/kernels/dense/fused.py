@@ -5,7 +5,7 @@ S_ji = r_i σ'(z_ji) and G = S X, a step is
 
     w_j += ρ_w a_j G_j,   a_j += ρ_a Σ_i r_i σ(z_ji) = ρ_a ⟨w_j, G_j⟩,
 
-s and ρ as in `kernels.shared.losses`; the last equality is σ(z) = σ'(z) z. [weak_interaction] (16).
+s and ρ as in `kernels.shared.vectors`; the last equality is σ(z) = σ'(z) z. [weak_interaction] (16).
 
 Z = W Xᵀ and G = S X are the only work that grows with m·n·d. A sample's residual needs its own z_ji alone, so
 both products are made for one block of samples while it is in the cache, tile by tile: ROWS × COLUMNS sums
@@ -27,8 +27,19 @@ from numba.extending import intrinsic
 
 from shallowflow.arrays import Floats
 from shallowflow.kernels.shared.compilation import INTERNAL
-from shallowflow.kernels.shared.losses import INNER_RATE, OUTER_RATE, SCALE, SLOPE, ZERO, Problem, settle
-from shallowflow.kernels.shared.vectors import BYTES, REGISTERS, Lanes, aligned
+from shallowflow.kernels.shared.vectors import (
+    BYTES,
+    INNER_RATE,
+    OUTER_RATE,
+    REGISTERS,
+    SCALE,
+    SLOPE,
+    ZERO,
+    Lanes,
+    Problem,
+    aligned,
+    settle,
+)
 
 ROWS, COLUMNS = REGISTERS // 4, 3
 """Three quarters of the registers hold sums: each number that is loaded is used three times or more."""

@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit
 
 from shallowflow.arrays import Floats, Ints
-from shallowflow.kernels.shared.losses import INNER_RATE, OUTER_RATE, SCALE, SLOPE, ZERO, Problem, settle
+from shallowflow.kernels.shared.vectors import INNER_RATE, OUTER_RATE, SCALE, SLOPE, ZERO, Problem, settle
 
 
 # Sums may be taken in any order; infinities and NaN stay what they are.

@@ -491,6 +491,33 @@ def lines_of_all(lines: Floats, n: int) -> Floats:
     return np.concatenate([lines, np.repeat(lines[-1:], dead, axis=0)]) if dead else lines
 
 
+@njit(cache=True, **INTERNAL)
+def cost_around(k: int, target: float, left: Block, right: Block, chain: Chain, data: Data) -> float:
+    """Cost of two blocks beside knot k, were it at `target`, and of the meeting of the messages there."""
+    knots, forward, backward = chain.knots, chain.forward, chain.backward
+    if k > 0:
+        before = pass_block(target, knots[k - 1], forward[k - 1, RHO], forward[k - 1, TAU], left)
+    elif forward[0, RHO] == inf:
+        before = (inf, 0.0, 0.0)
+    else:
+        before = pass_block(target, target, 0.0, 0.0, left)
+    if k + 1 < knots.size:
+        after = pass_block(target, knots[k + 1], backward[k + 1, RHO], backward[k + 1, TAU], right)
+    else:
+        after = pass_block(target, data.x[-1], 0.0, 0.0, right)
+    return before[2] + after[2] + meeting_cost(before[0], before[1], after[0], after[1])
+
+
+@njit(cache=True, **INTERNAL)
+def place_knot(k: int, target: float, start: int, data: Data, chain: Chain) -> None:
+    """Put knot k at `target`, right of `start` data, and restate the two blocks beside it."""
+    starts, blocks = chain.starts, chain.blocks
+    chain.knots[k], starts[k] = target, start
+    stop = starts[k + 1] if k + 1 < starts.size else data.x.size
+    store_block(blocks, k, block_of(data, starts[k - 1], start) if k > 0 else first_block(data, start))
+    store_block(blocks, k + 1, block_of(data, start, stop))
+
+
 def fit(knots: Floats, x: Floats, y: Floats, w: Floats, free_left: int) -> tuple[float, Floats]:
     """Least squares of the continuous piecewise linear model with given knots, O(m + n).
 
@@ -498,8 +525,8 @@ def fit(knots: Floats, x: Floats, y: Floats, w: Floats, free_left: int) -> tuple
     Symbols: `knots` (n,) sorted; x strictly increasing, y, w > 0, each (m,); `free_left` 0 (f = 0 left of the
     first knot) or 1 (a free line there). Returns the minimal weighted sum of squared residuals and the lines
     (n + 1, 3): f(x) = height + slope·(x − centre) with row j + 1 on (b_j, b_{j+1}] and row 0 left of b_0.
-    Where the data leave f open (gaps between knots without data) it is one minimiser; `min_norm` has the
-    minimum-norm one.
+    Where the data leave f open (gaps between knots without data) it is one minimiser; `anls.minimum_norm` has
+    the minimum-norm one.
     """
     loss, _, lines = fitted(knots, Data(x, y, w, free_left))
     return loss, lines_of_all(lines, knots.size)

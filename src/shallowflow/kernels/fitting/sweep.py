@@ -57,7 +57,7 @@ import numpy as np
 from numba import njit
 
 from shallowflow.arrays import Floats, Ints
-from shallowflow.kernels.fitting.anls import LEAST_GAIN, cost_around, place_knot
+from shallowflow.kernels.fitting.anls import LEAST_GAIN
 from shallowflow.kernels.fitting.chain import (
     RHO,
     TAU,
@@ -66,6 +66,7 @@ from shallowflow.kernels.fitting.chain import (
     Data,
     backward_message,
     block_of,
+    cost_around,
     empty_block,
     first_block,
     fit,
@@ -74,6 +75,7 @@ from shallowflow.kernels.fitting.chain import (
     meeting_cost,
     new_chain,
     pass_block,
+    place_knot,
     renew_messages,
     store_block,
     store_message,

@@ -321,3 +321,21 @@ def interpolate(state: FloatArray, trial: Trial, live: int, s: float, out: Float
         for j in range(live):
             bend = dense[0, row, j] + s * (dense[1, row, j] + s * dense[2, row, j])
             out[row, j] = (1.0 - s) * state[row, j] + s * (end[row, j] + (1.0 - s) * bend)
+
+
+@njit(cache=True, **INTERNAL)
+def tolerance_at(position: float, tolerances: tuple[float, float]) -> float:
+    """Error tolerance of a knot at ``position``, with a window of at least a few roundings; (rtol, atol)."""
+    return max(tolerances[1] + tolerances[0] * abs(position), 1e-13 * abs(position))
+
+
+@njit(cache=True, **INTERNAL)
+def first_length(state: FloatArray, rate: FloatArray, live: int, tolerances: tuple[float, float]) -> float:
+    """Length of the first step: 1/100 of the time in which the state would change by its own size."""
+    size, speed = 0.0, 0.0
+    for row in range(2):
+        for j in range(live):
+            scale = tolerances[1] + tolerances[0] * abs(state[row, j])
+            size += (state[row, j] / scale) ** 2
+            speed += (rate[row, j] / scale) ** 2
+    return float(0.01 * np.sqrt(size / speed)) if size > 0.0 and speed > 0.0 else 1e-6

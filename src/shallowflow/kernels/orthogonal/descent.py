@@ -28,8 +28,18 @@ from numba.extending import intrinsic
 
 from shallowflow.arrays import Floats
 from shallowflow.kernels.shared.compilation import INTERNAL
-from shallowflow.kernels.shared.losses import INNER_RATE, OUTER_RATE, SCALE, SLOPE, ZERO, Problem, settle
-from shallowflow.kernels.shared.vectors import BYTES, Lanes, aligned
+from shallowflow.kernels.shared.vectors import (
+    BYTES,
+    INNER_RATE,
+    OUTER_RATE,
+    SCALE,
+    SLOPE,
+    ZERO,
+    Lanes,
+    Problem,
+    aligned,
+    settle,
+)
 
 COLUMNS = 4
 BLOCK = COLUMNS * BYTES

@@ -1,1 +1,1 @@
-"""What kernels of several systems use: options of the compiler, registers."""
+"""What kernels of several systems use: options of the compiler, registers, losses."""

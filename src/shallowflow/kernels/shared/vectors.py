@@ -1,13 +1,18 @@
-"""Vector registers by name, for the intrinsics of other kernels, and arrays begun at a cache line or in
-order.
+"""What the kernels of several systems compute with: vector registers by name, aligned arrays, two losses.
 
-Left to itself LLVM takes registers of half the width here, and does not keep a tile of sums in them. In its
-own language both can be said; on a machine with narrower registers the same text makes narrower code.
+**Registers.** Left to itself LLVM takes registers of half the width here, and does not keep a tile of sums in
+them. In its own language both can be said; on a machine with narrower registers the same text makes narrower
+code.
+
+**Losses** of the descents of a `ReLUNetwork`, and the record of a problem. All arrays of a problem have one
+type, float64 or float32; the constants come in an array of that type, because an integer or double constant
+would promote the arithmetic. Samples of zeros that pad a block have the target 0: they count for nothing,
+whatever the loss.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from llvmlite import ir
@@ -16,7 +21,7 @@ from numba.core import cgutils
 from numba.core.registry import cpu_target
 
 from shallowflow.arrays import Floats, Ints
-from shallowflow.kernels.shared.compilation import INTERNAL
+from shallowflow.kernels.shared.compilation import INTERNAL, LEAN
 
 _MACHINE, _, _FEATURES = cpu_target.target_context.codegen().magic_tuple()
 _WIDE = "+avx512f" in _FEATURES.split(",")
@@ -147,3 +152,36 @@ def sort_order(values: Floats, order: Ints) -> None:
             order[q] = order[q - 1]
             q -= 1
         order[q] = moving
+
+
+SQUARE, LOGISTIC = 0, 1
+"""The losses ½ Σ (h_i − y_i)² and Σ ln(1 + exp(−h_i y_i))."""
+ZERO, SLOPE, ONE, SCALE, INNER_RATE, OUTER_RATE = range(6)
+"""Places in the constants: the leaky slope, the output factor s, and ρ = step·s·(1/n or 1) of both layers."""
+
+
+class Problem(NamedTuple):
+    """Inputs and targets as the kernel reads them, constants by their places, `SQUARE` or `LOGISTIC`."""
+
+    inputs: Floats
+    targets: Floats
+    constants: Floats
+    loss: int
+
+
+@njit(cache=True, **LEAN)
+def settle(outputs: Floats, targets: Floats, scale: float, loss: int) -> float:
+    """Replace the outputs Σ_j a_j σ(z_ji) = h_i/scale by r_i = −∂L/∂h_i, in place; return the loss."""
+    total = 0.0
+    for i in range(len(targets)):
+        target, prediction = targets[i], scale * outputs[i]
+        if loss == SQUARE:
+            outputs[i] = target - prediction
+            total += 0.5 * outputs[i] * outputs[i]
+        elif target != 0:
+            # With e^{−|yh|} nothing overflows.
+            margin = prediction * target
+            small = np.exp(-abs(margin))
+            outputs[i] = target * (small if margin > 0 else 1.0) / (1.0 + small)
+            total += max(-margin, 0.0) + np.log1p(small)
+    return total

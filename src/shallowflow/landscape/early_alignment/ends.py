@@ -19,7 +19,7 @@ comes to rest among the dead or the fully active ones, so that these runs end in
 
 A zero neuron has G'_θ(0; v) = G_θ(v): it can lower the loss as soon as G_θ does not vanish identically.
 
-Data on which small networks end in the least-squares line: [early_alignment] Assumptions 3 to 6.
+**Data on which small networks end in the least-squares line**: [early_alignment] Assumptions 3 to 6.
 
 K is the set of extreme points, those that some w ≠ 0 with ⟨w, x_k'⟩ ≥ 0 for all k' has on its border; β* the
 least-squares estimator, r_k = (y_k − ⟨β*, x_k⟩)/n and G*(w) = Σ_k r_k relu(⟨w, x_k⟩).
@@ -38,7 +38,7 @@ Lemma 8 says that Assumption 3 with η < 1/6 implies Assumptions 4, 5 and 6. Its
 Assumption 5 does fail for some such data, for instance x = (−0.84, 1), (−0.16, 1.16), (0.84, 1.16), y = 1,
 0.16, 1.16. So all of them are checked.
 
-Where a small network stands on its way to the least-squares line: the quantities of Lemmas 4 to 7.
+**Where a small network stands** on its way to that line: the quantities of Lemmas 4 to 7.
 
 [early_alignment] §4.1, with θ⁰ the start, D* = (1/n)Σ y_k x_k and β* the least-squares estimator:
 

@@ -21,7 +21,7 @@ on its two sides decide: it crosses, or it is held (both point to the hyperplane
 minimal-norm D until a gate reaches the end of [γ, 1]. The path ends where s·D_u lies in the neuron's own
 cone, or opposite to it on a ray (extremal vectors), or D_u = 0 (nothing moves).
 
-How far the neurons of a network are aligned, and the few neurons that they then amount to.
+**Alignment**: how far the neurons of a network are aligned, and the few that they then amount to.
 
 `neuron_alignment` sets each neuron beside the extremal vector of its cone, [early_alignment] Thm 1. Neurons
 with one direction e act as one, Σ_j a_j σ(⟨w_j, x⟩) = (Σ_j a_j‖w_j‖) σ(⟨e, x⟩); App. B counts a trained

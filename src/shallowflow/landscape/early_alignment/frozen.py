@@ -6,7 +6,7 @@ next (`kernels.frozen`). `exit_time` adds up what they will have grown to: the t
 without a time step, at any scale. `destinations` lets every neuron run to its end: an extremal vector, or
 death.
 
-The end of a later plateau: awake neurons run on, dormant ones are moved by the clock in their residual.
+**The end of a later plateau**: awake neurons run on, dormant ones are moved by the clock in their residual.
 
 While some neurons are awake the forces on the dormant ones are not frozen: the awake ones are never quite
 done. So both are moved, in turns of a time h = 0.15/‖D‖_max: half a turn of plain descent on the awake
@@ -26,8 +26,14 @@ from shallowflow.arrays import Bools, Floats, FrozenArrays, Ints, count, mask, p
 from shallowflow.data.dataset import Dataset
 from shallowflow.landscape.early_alignment.extremal import ExtremalVector, extremal_vector
 from shallowflow.landscape.early_alignment.pulls import is_extremal, pull
-from shallowflow.landscape.geometry.activity import Resting, Signs, activity, check_relu, check_relu_problem
-from shallowflow.landscape.geometry.census import census
+from shallowflow.landscape.geometry.activity import (
+    Resting,
+    Signs,
+    activity,
+    census,
+    check_relu,
+    check_relu_problem,
+)
 from shallowflow.models.loss import Loss, SquareLoss
 from shallowflow.models.networks import LogScaledNetwork, ReLUNetwork
 

@@ -16,7 +16,7 @@ its lower bound is false (one neuron and one data point have r_min = r_max and d
 All of it is written for the loss ½Σ of (2.1). `plateau_level`, `rate_bounds` and `exit_condition` take ½·mean
 by default, as everything here does: levels and rates then carry the factor 1/m.
 
-Linear stability of a stationary point: which small changes die out, which stay, which grow.
+**Linear stability** of a stationary point: which small changes die out, which stay, which grow.
 
 The flow (3.1) linearised at (b, c) is −H, H the Hessian of ½Σ with the pattern held,
 
@@ -53,8 +53,7 @@ from shallowflow.arrays import Floats, FrozenArrays, numbers, positive, public
 from shallowflow.data.dataset import Dataset, checked_dataset
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.geometry.activity import activity
-from shallowflow.landscape.geometry.blocks import Blocks, blocks
-from shallowflow.landscape.geometry.floors import pattern_level
+from shallowflow.landscape.geometry.floors import Blocks, blocks, pattern_level
 from shallowflow.models.loss import Loss, SquareLoss
 from shallowflow.models.networks import KnotNetwork, ReLUNetwork
 

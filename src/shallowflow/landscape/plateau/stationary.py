@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike
 from shallowflow.arrays import Floats, Ints, frozen, increasing, numbers, public, same_length, vector
 from shallowflow.data.dataset import Dataset, sort_data
 from shallowflow.errors import InvalidInputError
-from shallowflow.landscape.geometry.blocks import (
+from shallowflow.landscape.geometry.floors import (
     Blocks,
     blocks,
     blocks_of,

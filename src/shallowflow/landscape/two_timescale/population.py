@@ -4,7 +4,7 @@ For a `StepNetwork` and a piecewise constant target also the gradient, H_η(u) a
 best weights; a = (offset, outer), neurons in the order of the network. The arithmetic is in
 `kernels.steps.activation`.
 
-Gradients and best outer layers against targets beyond one dimension and beyond steps, exactly.
+**Beyond one dimension, and beyond steps**: gradients and best outer layers against targets, exactly.
 
 Additive networks of steps: the coordinates of x ~ U[0, 1]^d are independent, so that with g_k = (part k of
 the network) − (part k of the target) the loss is ½(Σ_k Var g_k + (offset + Σ_k E g_k)²). Its gradient in part

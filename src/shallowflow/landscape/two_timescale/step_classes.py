@@ -21,7 +21,8 @@ Let M = f₂ − s₁ℓ₁/(ℓ₁ + ℓ₂) be the mean of the first two piece
   v₁ and is held there, as c_0 = f₁ ≠ c_1. The next neuron sees c_1 ≠ f₃ = c_2, moves left to v₂ and is
   held there, as then c_1 = f₂. Two neurons recover the target.
 
-Two neurons at one jump, in the two-timescale limit with η = 0: the exact solution of (7), [two_timescale].
+**Two neurons at one jump**, in the two-timescale limit with η = 0: the exact solution of (7),
+[two_timescale].
 
 With the jump's size s and the distances L (left neuron) and R (right neuron) to it,
 

@@ -30,7 +30,7 @@ any inputs and gives Lemma 5's first rule m ≥ 4 ln(n/ε). Its second rule, tha
 P(𝓘) ≤ 1 − ε, is false: (14) uses (ε/n)^{3 ln 2} ≥ ε/n, but 3 ln 2 > 1. For n = 1000 labels of one sign,
 ε = 0.6 and m = 20, P(𝓘) = 0.404.
 
-The curvature μ before anything has moved: [weak_interaction] Lemma 4, corrected, and footnote 1.
+**The curvature μ before anything has moved**: [weak_interaction] Lemma 4, corrected, and footnote 1.
 
 With output factor 1/m, speed m, residuals R = Y − (1/m) Σ_j h_j, h_j = a_j ⟨w_j, X⟩₊, and M_j the matrix of
 the form R ↦ ⟨w_j, X P_j R⟩² + a_j² ‖X P_j R‖² (P_j: the samples on which neuron j is active),

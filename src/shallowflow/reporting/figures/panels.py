@@ -1,18 +1,17 @@
 """One `Panel` on one pair of axes, in the house style: series, bands, limits, positions, Cartesian or polar.
 
-What a scale cannot show (NaN, infinities, values ≤ 0 on a logarithmic axis) leaves a gap; nothing raises. A
-dollar sign in a text is a dollar sign; of formulas only short subscripts and powers are set (see
+**Axes.** What a scale cannot show (NaN, infinities, values ≤ 0 on a logarithmic axis) leaves a gap; nothing
+raises. A dollar sign in a text is a dollar sign; of formulas only short subscripts and powers are set (see
 `reporting.summary`).
 
-In a polar panel x is the angle in radians and y the radius. Norm 0 lies on the circle of radius `inner`, a
-neuron of norm r at radius inner + r: directions stay readable at tiny norms. Radial ticks are norms.
+**Polar.** In a polar panel x is the angle in radians and y the radius. Norm 0 lies on the circle of radius
+`inner`, a neuron of norm r at radius inner + r: directions stay readable at tiny norms. Radial ticks are
+norms.
 
-The house style of figures, and axes whose scales show what they can, with ticks that can be read.
-
-Figures are readable from the back of a lecture hall and by colour-blind eyes: colours are those of Okabe and
-Ito (2008, "Color Universal Design"), which stay apart under the three common kinds of colour blindness; black
-and yellow are replaced by an ink and a muted grey. The font is the one that matplotlib ships with, so that a
-figure looks the same on every machine.
+**Style.** Figures are readable from the back of a lecture hall and by colour-blind eyes: colours are those of
+Okabe and Ito (2008, "Color Universal Design"), which stay apart under the three common kinds of colour
+blindness; black and yellow are replaced by an ink and a muted grey. The font is the one that matplotlib ships
+with, so that a figure looks the same on every machine.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`from_torch` and `to_torch`: two-layer modules and networks, exactly.
+"""The PyTorch front (extra `torch`): `from_torch` and `to_torch`. Nothing else imports torch.
 
 Understood is `Sequential(Linear(d, m), ReLU or LeakyReLU, Linear(m, 1))`, or any module that has two such
 layers and one such activation in this order. An inner bias is a constant coordinate: the network then takes
@@ -23,6 +23,7 @@ from shallowflow.models.networks import KnotNetwork, ReLUNetwork
 
 if TYPE_CHECKING:
     import torch
+
 
 EXPECTED = "must be two Linear layers with a ReLU or LeakyReLU between them and one output"
 
