@@ -250,7 +250,7 @@ def _cone_flow_cost(task: Task) -> float:
     """Some ten steps whatever the width, and about one for every event that is felt."""
     n, _, m = _sizes(task)[:3]
     felt = _felt(task) * m if m <= NEURONS_BY_CONES else 0.0
-    return 2e-3 + 3e-6 * m + (1.7e-3 + 1.1e-4 * n) * (10 + 0.35 * n**0.5 * felt)
+    return float(2e-3 + 3e-6 * m + (1.7e-3 + 1.1e-4 * n) * (10 + 0.35 * n**0.5 * felt))
 
 
 def _knot_flow_cost(task: Task) -> float:

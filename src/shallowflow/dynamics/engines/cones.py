@@ -183,7 +183,8 @@ class ConeLog:
             now.theta.view(bits), now.heap, self._known.view(bits), self._heaps, self._list
         )
         self._since += number
-        alone, values = (each.copy() for each in self._kernel.stepped_alone(self._state))
+        alone, values = self._kernel.stepped_alone(self._state)
+        alone, values = alone.copy(), values.copy()
         if self._moments and 2 * self._since <= len(now.heap):
             moved = self._list[:number].copy()
             one = Moment(maps.copy(), moved, self._heaps[moved], self._known[moved], alone, values)
