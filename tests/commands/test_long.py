@@ -15,7 +15,6 @@ from shallowflow.certificates import VERDICTS, Verdict
 from shallowflow.cli import main
 from shallowflow.commands import fit, networks
 from shallowflow.commands.arguments import say_if_long, say_if_slow
-from shallowflow.dynamics.critical_scale import CriticalScale
 from shallowflow.dynamics.descent import gradient_descent
 from shallowflow.dynamics.flow import gradient_flow
 
@@ -98,14 +97,14 @@ def test_a_flow_says_that_it_is_slow(
 def test_measuring_the_critical_scale_says_that_it_is_slow(
     seconds: float, said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def slow(*arguments: Any, progress: Any, **options: Any) -> CriticalScale:
-        for share in (0.001, 0.002):
-            progress(share)
-        return CriticalScale(0.1, 0.2)
+    def slow(*arguments: Any, progress: Any, **options: Any) -> Any:
+        for done in (0.008, 0.016):  # of eight flows
+            progress(done)
+        return lambda scale: scale < 0.1
 
     clock = SimpleNamespace(monotonic=count(0.0, seconds).__next__)
     monkeypatch.setattr("shallowflow.commands.arguments.time", clock)
-    monkeypatch.setattr("shallowflow.dynamics.critical_scale.critical_scale", slow)
+    monkeypatch.setattr("shallowflow.dynamics.critical_scale.line_test", slow)
     found = lines(["certify", "three_points", "--paper", "early_alignment", "--critical-scale"])
     ending = "; Ctrl-C to stop, a smaller --width or --no-critical-scale make it shorter"
     assert found == [text + ending for text in said]

@@ -11,6 +11,7 @@ from shallowflow.dynamics.critical_scale import (
     CriticalScale,
     Transition,
     critical_scale,
+    line_test,
     transition_in_epsilon,
 )
 
@@ -30,12 +31,14 @@ def test_flows_below_end_in_the_line_and_above_fit(init: str) -> None:
         assert loss == pytest.approx(LINE, rel=1e-3) if line else loss < 0.1 * LINE
 
 
-def test_progress_goes_from_flow_to_flow_up_to_the_end() -> None:
-    shares = list[float]()
-    critical_scale(DATA, width=10, halvings=2, until=50.0, progress=shares.append)
-    assert shares == sorted(shares)
-    assert 0.0 <= shares[0] < 0.25
-    assert shares[-1] == 1.0
+def test_progress_counts_flows() -> None:
+    done = list[float]()
+    stays = line_test(DATA, "balanced", width=10, seed=0, until=50.0, progress=done.append)
+    assert stays(1e-7)
+    assert done == sorted(done)
+    assert done[-1] == 1.0
+    stays(1.0)
+    assert 1.0 <= min(done[done.index(1.0) + 1 :]) < done[-1] == 2.0
 
 
 def test_a_change_outside_the_interval_is_said() -> None:

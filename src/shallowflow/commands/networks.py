@@ -98,7 +98,7 @@ def simulate(ctx: click.Context, /, data: str, as_json: bool, **options: Any) ->
     flow, chosen = _verb(options)
     task = Task(network, dataset, LOSSES[options["loss"]], steps=int(chosen.get("steps", 0)))
     if not flow:
-        say_if_long(expected_seconds("gradient_descent", task), "fewer --steps or a smaller --width")
+        say_if_long(expected_seconds(task), "fewer --steps or a smaller --width")
     start = time.perf_counter()
     with progress_bar(f"training on {dataset.name or data}") as show:
         verb = gradient_flow if flow else gradient_descent
@@ -242,7 +242,7 @@ def _run(data: str, options: dict[str, Any]) -> Trajectory:
         dataset = dataset.with_bias()
     loss.check(dataset.targets)
     start = initialize.he_uniform(width, dataset.dimension, seed=options["seed"])
-    expected = expected_seconds("gradient_descent", Task(start, dataset, loss, steps=steps))
+    expected = expected_seconds(Task(start, dataset, loss, steps=steps))
     say_if_long(expected, "fewer --steps or a smaller --width")
     step = stable_step(start, dataset) / 3.0
     with progress_bar(f"training on {dataset.name or data}") as show:
@@ -380,14 +380,16 @@ def _with_critical_scale(
     verdict: Verdict, dataset: Dataset, options: dict[str, Any], progress: Callable[[float], None]
 ) -> Verdict:
     """Return the verdict with the scale below which flows from this start end in the least-squares line."""
-    from shallowflow.dynamics.critical_scale import critical_scale
+    from shallowflow.dynamics.critical_scale import HALVINGS, SCALES, bisected, line_test
 
     if options["slope"] != 0 or not isinstance(options["loss"], SquareLoss):
         words = "λ_c is measured for the square loss and ReLU only."
         return replace(verdict, words=(*verdict.words, words))
     width, init, seed = options["width"], options["init"], options["seed"]
     try:
-        found = critical_scale(dataset, init, width=width, seed=seed, progress=progress)
+        most = HALVINGS + 2
+        stays = line_test(dataset, init, width=width, seed=seed, progress=lambda done: progress(done / most))
+        found = bisected(stays, *SCALES, HALVINGS)
     except InvalidInputError as error:
         return replace(verdict, words=(*verdict.words, f"λ_c: {error}"))
     words = (

@@ -418,14 +418,13 @@ def _got(task: Any) -> str:
     return f"{got} on inputs of dimension {task.dataset.dimension}"
 
 
-def expected_seconds(verb: str, task: Task) -> float:
-    """Return the seconds of the cheapest engine that fits, without compilation: right within a factor or so.
-
-    verb: "gradient_flow" or "gradient_descent". The costs of flows do not know the final time.
+def expected_seconds(task: Task) -> float:
+    """Return the seconds of descent by the cheapest engine that fits, without compilation: right within a
+    factor or so. (The costs of flows do not know the final time: they serve to compare engines.)
     """
-    rows = [row for row in ENGINES if row.verb == verb and row.fits(task)]
+    rows = [row for row in ENGINES if row.verb == _D and row.fits(task)]
     costs = [row.cost(task) for row in rows]
-    if verb == "gradient_descent" and relu(task) and task.dataset.size <= task.dataset.dimension:
+    if relu(task) and task.dataset.size <= task.dataset.dimension:
         spanned = replace(task, in_span=True)
         costs += [row.cost(spanned) for row in rows if row.name in IN_SPAN]
     return min(costs, default=0.0)

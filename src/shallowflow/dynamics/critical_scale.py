@@ -33,6 +33,8 @@ from shallowflow.models import initialize
 from shallowflow.models.networks import Network, ReLUNetwork, StepNetwork
 
 STARTS = ("balanced", "dominated", "gaussian")
+SCALES, HALVINGS, UNTIL = (1e-7, 1.0), 6, 400.0
+"""Where λ_c is looked for unless the user says, and the final time of each of the flows, two more of them."""
 LEFT = 0.5
 """A flow has left the line when its loss is below this share of the line's."""
 FITTED = 1e-12
@@ -73,17 +75,15 @@ def critical_scale(
     *,
     width: int = 50,
     seed: Seed = 0,
-    smallest: float = 1e-7,
-    largest: float = 1.0,
-    halvings: int = 6,
-    until: float = 400.0,
-    progress: Progress | None = None,
+    smallest: float = SCALES[0],
+    largest: float = SCALES[1],
+    halvings: int = HALVINGS,
+    until: float = UNTIL,
 ) -> CriticalScale:
     """Return between which scales the flow from one start changes from the line to a better fit.
 
     init: "balanced", "dominated" or "gaussian", whose weights are multiplied by λ; halvings: of the interval
     [smallest, largest] of λ, on a logarithmic axis, taking it that there is one change. until: of each flow.
-    progress: called with the share done, on the way.
 
     Examples
     --------
@@ -92,27 +92,44 @@ def critical_scale(
     >>> found.found, found.low < found.high
     (True, True)
     """
-    one_of(init, "init", STARTS)
-    width, halvings = count(width, "width"), count(halvings, "halvings")
+    halvings = count(halvings, "halvings")
     low, high = positive(smallest, "smallest"), positive(largest, "largest")
     if low >= high:
         raise InvalidInputError(f"smallest: must be below largest, got {low:g} and {high:g}")
+    return bisected(line_test(dataset, init, width=width, seed=seed, until=until), low, high, halvings)
+
+
+def line_test(
+    dataset: Dataset,
+    init: str,
+    *,
+    width: int,
+    seed: Seed,
+    until: float = UNTIL,
+    progress: Progress | None = None,
+) -> Callable[[float], bool]:
+    """Return whether the flow from one start, times λ, ends in the least-squares line.
+
+    progress: called with how many flows are done, and which share of the present one.
+    """
+    one_of(init, "init", STARTS)
+    width = count(width, "width")
     line = least_squares(checked_dataset(dataset))
     if line.loss <= FITTED * float(np.mean(dataset.targets**2)):
         raise InvalidInputError("dataset: the least-squares line fits it: there is nothing to leave")
     make = getattr(initialize, init)
 
-    flows, done = halvings + 2, 0
+    flows = 0
 
     def stays(scale: float) -> bool:
-        nonlocal done
+        nonlocal flows
         start: ReLUNetwork = make(width, dataset.dimension, init_scale=scale, seed=seed)
-        record, before = Record.geometric(2, networks=False), done
-        shown = None if progress is None else lambda share: progress((before + share) / flows)
-        run, done = gradient_flow(start, dataset, until=until, record=record, progress=shown), done + 1
+        record, done = Record.geometric(2, networks=False), flows
+        shown = None if progress is None else lambda share: progress(done + share)
+        run, flows = gradient_flow(start, dataset, until=until, record=record, progress=shown), done + 1
         return bool(run.losses[-1] > LEFT * line.loss)
 
-    return _bisected(stays, low, high, halvings)
+    return stays
 
 
 @dataclass(frozen=True)
@@ -188,14 +205,14 @@ def transition_in_epsilon(
     found, suggested = list[CriticalScale](), list[float]()
     for done, network in enumerate(starts):
         follows, epsilon = _follower(network, target, until, part)
-        found.append(_bisected(follows, low, high, halvings))
+        found.append(bisected(follows, low, high, halvings))
         suggested.append(epsilon)
         if progress is not None:
             progress((done + 1) / len(starts))
     return Transition(tuple(found), tuple(suggested))
 
 
-def _bisected(holds: Callable[[float], bool], low: float, high: float, halvings: int) -> CriticalScale:
+def bisected(holds: Callable[[float], bool], low: float, high: float, halvings: int) -> CriticalScale:
     """Return where something that holds for small numbers ceases to, on a logarithmic axis."""
     if not holds(low):
         return CriticalScale(0.0, low)
