@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shallowflow.arrays import Floats
-from shallowflow.data.targets import Additive, PiecewiseAffine, PiecewiseConstant, Target
+from shallowflow.data.dataset import Additive, PiecewiseAffine, PiecewiseConstant, Target
 from shallowflow.errors import InvalidInputError
 
 NOT_A_TARGET: Any = np.sin

@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shallowflow.errors import InvalidInputError
-from shallowflow.models.networks import CubicStep
-from shallowflow.models.relu import LeakyReLU
+from shallowflow.models.networks import CubicStep, LeakyReLU
 
 Activation = CubicStep | LeakyReLU
 

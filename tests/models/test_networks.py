@@ -21,11 +21,11 @@ from shallowflow.models.networks import (
     AdditiveStepNetwork,
     CubicStep,
     KnotNetwork,
+    LeakyReLU,
     Network,
     ReLUNetwork,
     StepNetwork,
 )
-from shallowflow.models.relu import LeakyReLU
 from tests.rounding import assert_rounded
 
 LOSSES: list[Loss] = [SquareLoss("mean"), SquareLoss("sum"), LogisticLoss()]

@@ -18,14 +18,19 @@ from typing import Any, NamedTuple, Self
 from numpy.linalg import LinAlgError
 
 from shallowflow.arrays import flag, members, numbers, shown
-from shallowflow.data.dataset import Dataset
-from shallowflow.data.targets import Additive, PiecewiseAffine, PiecewiseConstant
+from shallowflow.data.dataset import Additive, Dataset, PiecewiseAffine, PiecewiseConstant
 from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.dynamics.saddle_to_saddle import SaddleToSaddle
 from shallowflow.errors import InvalidInputError
 from shallowflow.models.loss import Loss
-from shallowflow.models.networks import KnotNetwork, LogScaledNetwork, Network, ReLUNetwork, StepNetwork
-from shallowflow.models.relu import BaseNetwork
+from shallowflow.models.networks import (
+    BaseNetwork,
+    KnotNetwork,
+    LogScaledNetwork,
+    Network,
+    ReLUNetwork,
+    StepNetwork,
+)
 
 RELATIONS = {"<": operator.lt, "<=": operator.le, ">=": operator.ge, ">": operator.gt}
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from shallowflow.arrays import Seed, count, generator, positive, public
 from shallowflow.certificates.certificate import Certificate, Hypothesis, Promise, Question, Verdict
-from shallowflow.data.targets import PiecewiseConstant
+from shallowflow.data.dataset import PiecewiseConstant
 from shallowflow.dynamics.clock.trajectory import Trajectory, agreed
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.two_timescale.population import (

@@ -19,8 +19,7 @@ from shallowflow.arrays import (
     public,
     unit_interval,
 )
-from shallowflow.data.dataset import Dataset
-from shallowflow.data.targets import PiecewiseAffine
+from shallowflow.data.dataset import Dataset, PiecewiseAffine
 from shallowflow.errors import InvalidInputError
 
 

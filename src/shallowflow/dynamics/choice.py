@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from shallowflow.arrays import one_of
-from shallowflow.data.targets import PiecewiseConstant
+from shallowflow.data.dataset import PiecewiseConstant
 from shallowflow.dynamics.clock.problem import SampledTask, Task
 from shallowflow.dynamics.clock.protocol import Engine
 from shallowflow.dynamics.engines.logs import LEAPS_NEED, can_leap, leaps_cost

@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 
 from shallowflow.arrays import Bools, Seed, count, one_of, positive
-from shallowflow.data.dataset import Dataset, checked_dataset
-from shallowflow.data.targets import PiecewiseConstant
+from shallowflow.data.dataset import Dataset, PiecewiseConstant, checked_dataset
 from shallowflow.dynamics.clock.loop import Progress
 from shallowflow.dynamics.clock.problem import Record
 from shallowflow.dynamics.clock.trajectory import Trajectory
@@ -190,7 +189,7 @@ def transition_in_epsilon(
 
     Examples
     --------
-    >>> from shallowflow.data.targets import PiecewiseConstant
+    >>> from shallowflow.data.dataset import PiecewiseConstant
     >>> starts = [initialize.uniform_positions(6, sharpness=0.03, seed=seed) for seed in range(3)]
     >>> found = transition_in_epsilon(starts, PiecewiseConstant([0.5], [0.0, 1.0]), until=1.0, halvings=1)
     >>> found.share(1e-4)

@@ -26,8 +26,7 @@ from shallowflow.arrays import (
     shown,
     vector,
 )
-from shallowflow.data.dataset import Dataset
-from shallowflow.data.targets import Additive, PiecewiseConstant, Target
+from shallowflow.data.dataset import Additive, Dataset, PiecewiseConstant, Target
 from shallowflow.dynamics.choice import chosen_engine
 from shallowflow.dynamics.clock.loop import Progress, run
 from shallowflow.dynamics.clock.problem import (

@@ -23,8 +23,7 @@ from typing import Any
 import numpy as np
 
 from shallowflow.arrays import Floats, flag, non_negative, positive, probability, real, shown
-from shallowflow.data.dataset import Dataset
-from shallowflow.data.targets import Additive, PiecewiseConstant
+from shallowflow.data.dataset import Additive, Dataset, PiecewiseConstant
 from shallowflow.dynamics.baselines import dense_outer
 from shallowflow.dynamics.choice import chosen_engine
 from shallowflow.dynamics.clock.loop import Progress, not_begun, run

@@ -32,8 +32,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight
 
 from shallowflow.arrays import Floats, Ints, count, non_negative, one_of, positive
-from shallowflow.data.dataset import Dataset
-from shallowflow.data.targets import PiecewiseConstant
+from shallowflow.data.dataset import Dataset, PiecewiseConstant
 from shallowflow.dynamics.baselines import INNER, adam, alternating_least_squares, least_squares_outer
 from shallowflow.dynamics.clock.problem import Record
 from shallowflow.dynamics.clock.trajectory import Trajectory

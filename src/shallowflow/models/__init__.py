@@ -6,12 +6,12 @@ from shallowflow.models.networks import (
     AdditiveStepNetwork,
     CubicStep,
     KnotNetwork,
+    LeakyReLU,
     LogScaledNetwork,
     Network,
     ReLUNetwork,
     StepNetwork,
 )
-from shallowflow.models.relu import LeakyReLU
 
 __all__ = [
     "AdditiveStepNetwork",

@@ -37,8 +37,7 @@ from typing import NamedTuple
 import numpy as np
 
 from shallowflow.arrays import Bools, Floats, FrozenArrays, Ints, count, positive, probability, shown
-from shallowflow.data.dataset import Dataset, checked_dataset
-from shallowflow.data.targets import PiecewiseConstant
+from shallowflow.data.dataset import Dataset, PiecewiseConstant, checked_dataset
 from shallowflow.dynamics.clock.paths import Replayed, Snapshots
 from shallowflow.dynamics.clock.problem import check_problem
 from shallowflow.dynamics.clock.trajectory import Trajectory, agreed, checked_trajectory

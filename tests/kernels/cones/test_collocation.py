@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.polynomial import Polynomial
 
 from shallowflow.dynamics.clock.paths import integration_matrix, lobatto_nodes
-from shallowflow.kernels.cones.collocation import (
+from shallowflow.kernels.cones.flow_state import (
     NEVER,
     NODES,
     chebyshev_rule,

@@ -28,16 +28,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shallowflow.arrays import Floats, real, vector
-from shallowflow.data.dataset import Dataset
-from shallowflow.data.targets import Additive, PiecewiseAffine, PiecewiseConstant
+from shallowflow.data.dataset import Additive, Dataset, PiecewiseAffine, PiecewiseConstant
 from shallowflow.dynamics.clock.paths import Table
 from shallowflow.dynamics.clock.protocol import Column, Event, Path, flatten, unflatten
 from shallowflow.dynamics.clock.trajectory import Outcome, Setting, Trajectory
 from shallowflow.errors import FileFormatError, ShallowflowError
 from shallowflow.files import write_atomically
 from shallowflow.models.loss import LogisticLoss, NormLoss, SquareLoss
-from shallowflow.models.networks import NETWORKS, Network
-from shallowflow.models.relu import BaseNetwork
+from shallowflow.models.networks import NETWORKS, BaseNetwork, Network
 
 Header = dict[str, Any]
 Arrays = dict[str, NDArray[Any]]

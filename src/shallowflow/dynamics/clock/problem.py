@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shallowflow.arrays import Floats, FrozenArrays, Ints, count, increasing, positive, shown
-from shallowflow.data.dataset import Dataset, checked_dataset
-from shallowflow.data.targets import Target
+from shallowflow.data.dataset import Dataset, Target, checked_dataset
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.two_timescale.population import population_loss
 from shallowflow.models.loss import LogisticLoss, Loss, NormLoss, SquareLoss

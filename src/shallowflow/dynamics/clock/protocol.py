@@ -19,8 +19,7 @@ import numpy as np
 
 from shallowflow.arrays import Floats, FrozenArrays, Ints, count, one_of, real
 from shallowflow.errors import InvalidInputError
-from shallowflow.models.networks import Network
-from shallowflow.models.relu import BaseNetwork
+from shallowflow.models.networks import BaseNetwork, Network
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar

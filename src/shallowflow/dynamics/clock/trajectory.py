@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shallowflow.arrays import Floats, FrozenArrays, Ints, increasing, one_of, shown
-from shallowflow.data.dataset import Dataset, checked_dataset
-from shallowflow.data.targets import Additive, PiecewiseAffine, PiecewiseConstant
+from shallowflow.data.dataset import Additive, Dataset, PiecewiseAffine, PiecewiseConstant, checked_dataset
 from shallowflow.dynamics.clock.paths import Snapshots
 from shallowflow.dynamics.clock.problem import checked_loss
 from shallowflow.dynamics.clock.protocol import Event, N_co, Path, Statistics, Stop, flatten

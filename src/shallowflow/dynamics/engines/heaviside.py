@@ -24,7 +24,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from shallowflow.arrays import Bools, Floats, Ints
-from shallowflow.data.targets import PiecewiseConstant
+from shallowflow.data.dataset import PiecewiseConstant
 from shallowflow.dynamics.clock.paths import Polynomials, lobatto_nodes, lobatto_weights
 from shallowflow.dynamics.clock.protocol import Event, Path, Piece, Rows, Statistics, Stop, unflatten
 from shallowflow.landscape.two_timescale.population import step_loss

@@ -28,8 +28,7 @@ from shallowflow.dynamics.clock.protocol import (
 )
 from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.errors import InvalidInputError
-from shallowflow.models.networks import AdditiveStepNetwork, StepNetwork
-from shallowflow.models.relu import OUTER_LAYER, BaseNetwork
+from shallowflow.models.networks import OUTER_LAYER, AdditiveStepNetwork, BaseNetwork, StepNetwork
 
 NODES = 8
 FINEST, FINEST_RTOL = 1e-13, 2.3e-14

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from shallowflow.arrays import Floats
-from shallowflow.data.targets import PiecewiseConstant
+from shallowflow.data.dataset import PiecewiseConstant
 from shallowflow.dynamics.clock.problem import SampledTask, Task
 from shallowflow.dynamics.clock.protocol import Ticking
 from shallowflow.models.loss import NormLoss

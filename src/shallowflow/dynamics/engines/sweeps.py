@@ -28,8 +28,14 @@ from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.clock.problem import BatchTask, SampledTask, Task
 from shallowflow.dynamics.clock.protocol import Engine, N, Piece, Statistics, Ticking
 from shallowflow.models.loss import SquareLoss
-from shallowflow.models.networks import LogScaledNetwork, Network, ReLUNetwork
-from shallowflow.models.relu import OUTER_LAYER, BaseNetwork, Parameters
+from shallowflow.models.networks import (
+    OUTER_LAYER,
+    BaseNetwork,
+    LogScaledNetwork,
+    Network,
+    Parameters,
+    ReLUNetwork,
+)
 
 if TYPE_CHECKING:
     from shallowflow.kernels.shared.vectors import Problem

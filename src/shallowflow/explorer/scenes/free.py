@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from shallowflow.arrays import Floats
-from shallowflow.data.dataset import Dataset
-from shallowflow.data.targets import PiecewiseConstant
+from shallowflow.data.dataset import Dataset, PiecewiseConstant
 from shallowflow.dynamics.baselines import adam
 from shallowflow.dynamics.choice import names_of
 from shallowflow.dynamics.clock.problem import Record

@@ -12,8 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from shallowflow.arrays import Floats
-from shallowflow.data.dataset import Dataset
-from shallowflow.data.targets import PiecewiseConstant
+from shallowflow.data.dataset import Dataset, PiecewiseConstant
 from shallowflow.dynamics.anls import active_neuron_least_squares
 from shallowflow.dynamics.clock.problem import Record
 from shallowflow.dynamics.clock.trajectory import Trajectory

@@ -13,9 +13,8 @@ from __future__ import annotations
 import numpy as np
 
 from shallowflow.arrays import Floats, Ints
-from shallowflow.kernels.cones.collocation import NEVER, interpolation_matrix
 from shallowflow.kernels.cones.exits import FIRST_WALL, LAST_WALL, RATIO, Indices
-from shallowflow.kernels.cones.flow_state import Due, Field, Groups, Moves, Work
+from shallowflow.kernels.cones.flow_state import NEVER, Due, Field, Groups, Moves, Work, interpolation_matrix
 
 MARGIN = 1.02
 """Clocks are advanced by so much more than the nodes say."""

@@ -37,12 +37,12 @@ from numba import njit
 from shallowflow.arrays import Bools, Floats, Ints
 from shallowflow.kernels.cones import flow_groups as groupwise
 from shallowflow.kernels.cones import flow_walls as release
-from shallowflow.kernels.cones.collocation import NEVER, first_zero, value_at, weights_at
 from shallowflow.kernels.cones.exits import Indices, certificate
 from shallowflow.kernels.cones.flow_state import (
     FLOOR,
     FULL,
     MATRIX,
+    NEVER,
     PLAIN,
     SLOPES,
     UNSETTLED,
@@ -58,12 +58,15 @@ from shallowflow.kernels.cones.flow_state import (
     State,
     Work,
     boost,
+    first_zero,
     group_of,
     new_moves,
     sign_of,
     slot_of,
     solve,
     sweep_group,
+    value_at,
+    weights_at,
 )
 from shallowflow.kernels.cones.flow_walls import NOISE, ends_sliding, meets_wall
 from shallowflow.kernels.cones.groups import add_moment, present, referred

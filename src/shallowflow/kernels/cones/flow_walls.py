@@ -20,14 +20,17 @@ import numpy as np
 from numba import njit
 
 from shallowflow.arrays import Floats, Ints
-from shallowflow.kernels.cones.collocation import NEVER, Rule, first_zero, interpolation_matrix
 from shallowflow.kernels.cones.flow_groups import signs_of
 from shallowflow.kernels.cones.flow_state import (
+    NEVER,
     PLAIN,
     TWO_VALUED,
     Field,
     Problem,
+    Rule,
     Work,
+    first_zero,
+    interpolation_matrix,
     normal_force,
     resting_group,
     sign_of,

@@ -39,8 +39,7 @@ from shallowflow.arrays import Bools, Floats, FrozenArrays, Ints, numbers, publi
 from shallowflow.data.dataset import Dataset, checked_dataset
 from shallowflow.errors import InvalidInputError
 from shallowflow.models.loss import Loss, SquareLoss
-from shallowflow.models.networks import KnotNetwork, LogScaledNetwork, Network, ReLUNetwork
-from shallowflow.models.relu import inputs_of
+from shallowflow.models.networks import KnotNetwork, LogScaledNetwork, Network, ReLUNetwork, inputs_of
 
 Signs = NDArray[np.int8]
 Resting = tuple[Ints, Ints]

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from shallowflow.arrays import Floats, Ints, public, shown
-from shallowflow.data.targets import Additive, PiecewiseAffine, PiecewiseConstant
+from shallowflow.data.dataset import Additive, PiecewiseAffine, PiecewiseConstant
 from shallowflow.errors import InvalidInputError
 from shallowflow.models.networks import AdditiveStepNetwork, KnotNetwork, Network, Parameters, StepNetwork
 

@@ -49,7 +49,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from shallowflow.arrays import Bools, Floats, non_negative, positive, public, shown
-from shallowflow.data.targets import PiecewiseConstant
+from shallowflow.data.dataset import PiecewiseConstant
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.two_timescale.population import (
     best_outer,

@@ -27,8 +27,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from shallowflow.arrays import Floats, FrozenArrays, Ints, non_negative, positive, public, shown
-from shallowflow.data.dataset import Dataset, checked_dataset
-from shallowflow.data.targets import Additive, PiecewiseAffine, PiecewiseConstant
+from shallowflow.data.dataset import Additive, Dataset, PiecewiseAffine, PiecewiseConstant, checked_dataset
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.two_timescale.population import (
     Target,
