@@ -216,7 +216,7 @@ class WallEvents:
     def read(self, log: Log, start: float, length: float, neurons: Neurons) -> WallLog:
         """Return the changes of a step in the order of time."""
         order = np.argsort(log.shares[: log.used[0]], kind="stable")
-        chosen = [part[order] for part in (log.neurons, log.walls, log.before, log.after, log.kinds)]
+        chosen = list(log.changes[order].T)
         signs = self._after(chosen[0], chosen[1], chosen[2], neurons.signs)
         active = (signs[:, self._sample_walls] * self._sides > 0).any(axis=1) | (signs == 0).any(axis=1)
         zero = ~neurons.inner[chosen[0]].any(axis=1)

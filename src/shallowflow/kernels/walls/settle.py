@@ -30,8 +30,8 @@ import numpy as np
 from numba import njit
 
 from shallowflow.arrays import Floats, Ints
-from shallowflow.kernels.shared.compilation import INTERNAL, ONCE, SUMS, Signed
-from shallowflow.kernels.walls.field import dot
+from shallowflow.kernels.shared.compilation import INTERNAL, ONCE, SUMS
+from shallowflow.kernels.walls.field import dot, squared
 
 DEPENDENT = 1e-9
 """A unit normal with a smaller part outside the span of others depends on them."""
@@ -44,84 +44,89 @@ class Frame(NamedTuple):
     """Walls and an orthonormal basis of the span of their normals.
 
     rows (r, r): the basis; triangle (r, r): normals in it, of those that are independent; walls (W,): their
-    numbers; independent (r,): positions in `walls` of the independent ones; sizes (2,): how many walls, and
-    the rank.
+    numbers; sizes (2,): how many walls, and the rank.
     """
 
     rows: Floats
     triangle: Floats
     walls: Ints
-    independent: Ints
     sizes: Ints
 
 
-class Box(NamedTuple):
-    """The problem of least norm: walls (W,), bounds |C_w| (W,) and x (W,) of those that hold, D (r,); a
-    frame, an order (W,) and a solution (r,) to work with.
+class Meeting(NamedTuple):
+    """Walls at which a neuron is: walls (W,), sides it came from (W,): ±1 or `ON`, signs after it (W,) (at
+    first those of the repelling ones) and the best so far (W,); half jumps C (W,), how fast it arrives (W,);
+    rest (r,): D without them, pulls (r,): D before.
+
+    The problem of least norm: bounds (W,), x (W,), D = force (r,); a solution (r,) and a frame to work with.
     """
 
     walls: Ints
+    sides: Ints
+    signs: Ints
+    best: Ints
+    jumps: Floats
+    speeds: Floats
     bounds: Floats
     x: Floats
+    rest: Floats
+    pulls: Floats
     force: Floats
-    frame: Frame
-    order: Ints
     solution: Floats
+    frame: Frame
 
 
 def new_frame(walls: int, rank: int) -> Frame:
     """Return an empty frame."""
-    square, whole = (rank, rank), np.zeros(2, np.int64)
-    positions = np.zeros(max(walls, 1), np.int64), np.zeros(rank, np.int64)
-    return Frame(np.zeros(square), np.zeros(square), *positions, whole)
+    square = rank, rank
+    return Frame(np.zeros(square), np.zeros(square), np.zeros(max(walls, 1), np.int64), np.zeros(2, np.int64))
 
 
-def new_box(walls: int, rank: int) -> Box:
-    """Return an empty box."""
+def new_meeting(walls: int, rank: int) -> Meeting:
+    """Return an empty meeting."""
     many = max(walls, 1)
-    lists = np.zeros(many, np.int64), np.zeros(many), np.zeros(many), np.zeros(rank)
-    return Box(*lists, new_frame(walls, rank), np.zeros(many, np.int64), np.zeros(rank))
+    whole, numbers = (np.zeros(many, np.int64) for _ in range(4)), (np.zeros(many) for _ in range(4))
+    return Meeting(*whole, *numbers, *(np.zeros(rank) for _ in range(4)), new_frame(walls, rank))
 
 
 @njit(cache=True, **SUMS)
 def extend(frame: Frame, normals: Floats, wall: int) -> bool:
     """Add a wall; return whether its normal was independent of those before (Gram–Schmidt, twice)."""
-    size, rank = normals.shape[1], frame.sizes[1]
-    frame.walls[frame.sizes[0]] = wall
-    frame.sizes[0] += 1
+    rows, triangle, walls, sizes = frame
+    size, rank = normals.shape[1], sizes[1]
+    walls[sizes[0]] = wall
+    sizes[0] += 1
     if rank == size:
         return False
-    new = frame.rows[rank]
     for i in range(size):
-        new[i] = normals[wall, i]
+        rows[rank, i] = normals[wall, i]
     for k in range(rank):
-        frame.triangle[rank, k] = 0.0
-    for _ in range(2):
-        for k in range(rank):
-            part = 0.0
-            for i in range(size):
-                part += frame.rows[k, i] * new[i]
-            frame.triangle[rank, k] += part
-            for i in range(size):
-                new[i] -= part * frame.rows[k, i]
+        triangle[rank, k] = 0.0
+    for turn in range(2 * rank):
+        k = turn % rank
+        part = 0.0
+        for i in range(size):
+            part += rows[k, i] * rows[rank, i]
+        triangle[rank, k] += part
+        for i in range(size):
+            rows[rank, i] -= part * rows[k, i]
     square = 0.0
     for i in range(size):
-        square += new[i] * new[i]
+        square += rows[rank, i] * rows[rank, i]
     length = sqrt(square)
     if length < DEPENDENT:
         return False
     for i in range(size):
-        new[i] /= length
-    frame.triangle[rank, rank] = length
-    frame.independent[rank] = frame.sizes[0] - 1
-    frame.sizes[1] += 1
+        rows[rank, i] /= length
+    triangle[rank, rank] = length
+    sizes[1] += 1
     return True
 
 
 @njit(cache=True, **SUMS)
-def project(vector: Floats, frame: Frame) -> None:
-    """Take out of a vector (r,) its part in the span of the frame; exactly zero if that is everything."""
-    size, rank = vector.size, frame.sizes[1]
+def project(vector: Floats, rows: Floats, rank: int) -> None:
+    """Take out of a vector (r,) its part in the span of the first rows; exactly zero if that is everything."""
+    size = vector.size
     if rank == size:
         for i in range(size):
             vector[i] = 0.0
@@ -129,75 +134,86 @@ def project(vector: Floats, frame: Frame) -> None:
     for k in range(rank):
         part = 0.0
         for i in range(size):
-            part += frame.rows[k, i] * vector[i]
+            part += rows[k, i] * vector[i]
         for i in range(size):
-            vector[i] -= part * frame.rows[k, i]
+            vector[i] -= part * rows[k, i]
 
 
 @njit(cache=True, **SUMS)
-def multipliers(force: Floats, frame: Frame, solution: Floats) -> None:
-    """Write what the independent normals of the frame must add to D (r,) so that nothing of it is left in
-    their span: Lᵀ μ = −Q D, (rank,).
+def multipliers(force: Floats, rows: Floats, triangle: Floats, rank: int, solution: Floats) -> None:
+    """Write what the independent normals of a frame must add to D (r,) so that nothing of it is left in their
+    span: Lᵀ μ = −Q D, (rank,).
     """
-    rank = frame.sizes[1]
     for k in range(rank - 1, -1, -1):
         part = 0.0
         for i in range(force.size):
-            part -= frame.rows[k, i] * force[i]
+            part -= rows[k, i] * force[i]
         for later in range(k + 1, rank):
-            part -= frame.triangle[later, k] * solution[later]
-        solution[k] = part / frame.triangle[k, k]
+            part -= triangle[later, k] * solution[later]
+        solution[k] = part / triangle[k, k]
+
+
+@njit(cache=True, **SUMS)
+def add_row(target: Floats, factor: float, rows: Floats, row: int) -> None:
+    """Add factor·rows[row] to a vector."""
+    for i in range(target.size):
+        target[i] += factor * rows[row, i]
 
 
 @njit(cache=True, **ONCE)
-def _solve_inside(box: Box, count: int, normals: Floats) -> bool:
-    """Move all x strictly inside their bounds to where D has no part along them; return whether that fits."""
-    frame = box.frame
-    frame.sizes[0], frame.sizes[1] = 0, 0
-    inside = 0
+def _solve_inside(count: int, meeting: Meeting, normals: Floats) -> None:
+    """Move all x strictly inside their bounds to where D has no part along them, if that fits."""
+    walls, bounds, x, force = meeting.walls, meeting.bounds, meeting.x, meeting.force
+    solution, frame = meeting.solution, meeting.frame
+    sizes = frame.sizes
+    sizes[0], sizes[1] = 0, 0
+    fits = True
     for k in range(count):
-        if abs(box.x[k]) < box.bounds[k]:
-            if not extend(frame, normals, box.walls[k]):
-                return False
-            box.order[inside] = k
-            inside += 1
-    multipliers(box.force, frame, box.solution)
-    for place in range(inside):
-        k = box.order[place]
-        if abs(box.x[k] + box.solution[place]) >= box.bounds[k]:
-            return False
-    for place in range(inside):
-        k = box.order[place]
-        box.x[k] += box.solution[place]
-        for i in range(box.force.size):
-            box.force[i] += box.solution[place] * normals[box.walls[k], i]
-    return True
+        if abs(x[k]) < bounds[k]:
+            fits = fits and extend(frame, normals, walls[k])
+    if not fits:
+        return
+    multipliers(force, frame.rows, frame.triangle, sizes[1], solution)
+    place = 0
+    for k in range(count):
+        if abs(x[k]) < bounds[k]:
+            fits = fits and abs(x[k] + solution[place]) < bounds[k]
+            place += 1
+    if not fits:
+        return
+    place = 0
+    for k in range(count):
+        if abs(x[k]) < bounds[k]:
+            x[k] += solution[place]
+            add_row(force, solution[place], normals, walls[k])
+            place += 1
 
 
 @njit(cache=True, **INTERNAL)
-def shorten(box: Box, count: int, normals: Floats) -> None:
+def shorten(count: int, meeting: Meeting, normals: Floats) -> None:
     """Make D = D_rest + Σ x_k e_k as short as possible with |x_k| ≤ bounds_k, from the present x.
 
     Coordinate by coordinate, with now and then a solution on those strictly inside their bounds.
     """
-    size, largest = box.force.size, 0.0
+    walls, bounds, x, force = meeting.walls, meeting.bounds, meeting.x, meeting.force
+    largest = 0.0
     for k in range(count):
-        largest = max(largest, box.bounds[k])
+        largest = max(largest, bounds[k])
     for turn in range(MOST_ROUNDS):
         moved = 0.0
         for k in range(count):
-            wall = box.walls[k]
-            new = min(max(box.x[k] - dot(box.force, normals, wall), -box.bounds[k]), box.bounds[k])
-            change = new - box.x[k]
+            if bounds[k] == 0.0:
+                continue
+            new = min(max(x[k] - dot(force, normals, walls[k]), -bounds[k]), bounds[k])
+            change = new - x[k]
             if change != 0.0:
-                box.x[k] = new
-                for i in range(size):
-                    box.force[i] += change * normals[wall, i]
+                x[k] = new
+                add_row(force, change, normals, walls[k])
                 moved = max(moved, abs(change))
         if moved <= SMALL_CHANGE * largest or count == 1:
             return
         if turn % SOLVE_EVERY == SOLVE_EVERY - 1:
-            _solve_inside(box, count, normals)
+            _solve_inside(count, meeting, normals)
 
 
 ON = 0
@@ -206,28 +222,8 @@ MOST_TRIED = 6
 """With so many repelling walls all ways are looked at; with more, one turned sign at a time."""
 TIE = 1e-9
 FULLY = 1.0 - 1e-12
-
-
-class Meeting(NamedTuple):
-    """Walls at which a neuron is: walls (W,), sides it came from (W,): ±1 or `ON`, half jumps C (W,), signs
-    after it (W,), those of the repelling ones (W,) and the best so far (W,); rest (r,): D without them.
-    """
-
-    walls: Ints
-    sides: Ints
-    jumps: Floats
-    signs: Ints
-    trial: Ints
-    best: Ints
-    rest: Floats
-    box: Box
-
-
-def new_meeting(walls: int, rank: int) -> Meeting:
-    """Return an empty meeting."""
-    many = max(walls, 1)
-    one, two, three, four, five = (np.zeros(many, np.int64) for _ in range(5))
-    return Meeting(one, two, np.zeros(many), three, four, five, np.zeros(rank), new_box(walls, rank))
+IN_SPAN = 1e-7
+"""A unit normal with a smaller part outside the span of those along which a neuron slides is one of theirs."""
 
 
 @njit(cache=True, **INTERNAL)
@@ -240,47 +236,33 @@ def uniform(number: int) -> float:
     return (float(z >> np.uint64(11)) + 0.5) / 9007199254740992.0
 
 
-@njit(cache=True, **ONCE)
-def _shortest(count: int, outer: float, meeting: Meeting, normals: Floats) -> int:
-    """Set D of least norm for the present signs of the repelling walls; return how many walls hold."""
-    box, size = meeting.box, meeting.rest.size
-    for i in range(size):
-        box.force[i] = meeting.rest[i]
-    held = Signed(0)
-    for k in range(count):
-        wall, jump = meeting.walls[k], meeting.jumps[k]
-        if outer * jump > 0.0:
-            box.walls[held], box.bounds[held], box.x[held] = wall, abs(jump), 0.0
-            held += 1
-        else:
-            for i in range(size):
-                box.force[i] += meeting.trial[k] * jump * normals[wall, i]
-    shorten(box, held, normals)
-    return held
-
-
 @njit(cache=True, **INTERNAL)
 def _agree(count: int, outer: float, rest: float, meeting: Meeting, normals: Floats) -> float:
-    """Turn signs of repelling walls until no velocity is against its sign; return ‖D‖².
+    """Turn signs of repelling walls until no velocity is against its sign, with D of least norm for the
+    attracting ones; return ‖D‖².
 
     rest: a part of D along a normal that counts as none.
     """
+    walls, signs, jumps, bounds = meeting.walls, meeting.signs, meeting.jumps, meeting.bounds
+    x, force, others = meeting.x, meeting.force, meeting.rest
     way = 1.0 if outer > 0.0 else -1.0
     for _ in range(2 * count + 4):
-        _shortest(count, outer, meeting, normals)
+        for i in range(force.size):
+            force[i] = others[i]
+        for k in range(count):
+            x[k], bounds[k] = 0.0, abs(jumps[k])
+            if not outer * jumps[k] > 0.0:
+                bounds[k] = 0.0
+                add_row(force, signs[k] * jumps[k], normals, walls[k])
+        shorten(count, meeting, normals)
         turned = False
         for k in range(count):
-            if outer * meeting.jumps[k] <= 0.0:
-                speed = -way * dot(meeting.box.force, normals, meeting.walls[k])
-                if meeting.trial[k] * speed < -rest:
-                    meeting.trial[k] = -meeting.trial[k]
-                    turned = True
+            if outer * jumps[k] <= 0.0 and -signs[k] * way * dot(force, normals, walls[k]) < -rest:
+                signs[k] = -signs[k]
+                turned = True
         if not turned:
             break
-    square = 0.0
-    for i in range(meeting.rest.size):
-        square += meeting.box.force[i] * meeting.box.force[i]
-    return square
+    return squared(force)
 
 
 @njit(cache=True, **ONCE)
@@ -289,34 +271,31 @@ def _ways(count: int, outer: float, rest: float, steepest: bool, meeting: Meetin
 
     steepest: keep the way with the longest D. Where that leaves, to stay would have been a way, too.
     """
+    sides, signs, best, jumps = meeting.sides, meeting.signs, meeting.best, meeting.jumps
     passing = 0
     for k in range(count):
-        passing += outer * meeting.jumps[k] <= 0.0 and (steepest or meeting.sides[k] == ON)
-    longest, ways = _agree(count, outer, rest, meeting, normals), 1
-    for k in range(count):
-        meeting.best[k] = meeting.trial[k]
+        passing += outer * jumps[k] <= 0.0 and (steepest or sides[k] == ON)
+    longest, ways = -1.0, 1
     tries = 1 << passing if passing <= MOST_TRIED else passing
-    for number in range(tries):
+    # First as they are, then the others, at last the best again.
+    for number in range(-1, tries + 1):
         place = 0
-        for k in range(count):
-            meeting.trial[k] = meeting.best[k]
-            if outer * meeting.jumps[k] <= 0.0 and (steepest or meeting.sides[k] == ON):
+        for k in range(count if number >= 0 else 0):
+            signs[k] = best[k]
+            if number < tries and outer * jumps[k] <= 0.0 and (steepest or sides[k] == ON):
                 if passing <= MOST_TRIED:
-                    meeting.trial[k] = 1 if number >> place & 1 else -1
+                    signs[k] = 1 if number >> place & 1 else -1
                 elif place == number:
-                    meeting.trial[k] = -meeting.best[k]
+                    signs[k] = -best[k]
                 place += 1
         square = _agree(count, outer, rest, meeting, normals)
-        for k in range(count):
-            if outer * meeting.jumps[k] < 0.0 and meeting.trial[k] != meeting.best[k]:
+        for k in range(count if 0 <= number < tries else 0):
+            if outer * jumps[k] < 0.0 and signs[k] != best[k]:
                 ways = 2
-        if steepest and square > longest * (1.0 + TIE) + rest * rest:
+        if number < 0 or (number < tries and steepest and square > longest * (1.0 + TIE) + rest * rest):
             longest = square
             for k in range(count):
-                meeting.best[k] = meeting.trial[k]
-    for k in range(count):
-        meeting.trial[k] = meeting.best[k]
-    _agree(count, outer, rest, meeting, normals)
+                best[k] = signs[k]
     if steepest:
         return 2 if longest > rest * rest else 1
     return ways
@@ -325,26 +304,25 @@ def _ways(count: int, outer: float, rest: float, steepest: bool, meeting: Meetin
 @njit(cache=True, **ONCE)
 def _draw(neuron: int, count: int, outer: float, meeting: Meeting, normals: Floats) -> bool:
     """Give every repelling wall a first sign; return whether the neuron is on such a wall."""
-    box, drawn, size = meeting.box, False, meeting.rest.size
+    sides, signs, jumps = meeting.sides, meeting.signs, meeting.jumps
+    bounds, x, force, others = meeting.bounds, meeting.x, meeting.force, meeting.rest
+    drawn = False
     for k in range(count):
-        if not outer * meeting.jumps[k] > 0.0:
-            meeting.trial[k] = -meeting.sides[k]
-            drawn = drawn or meeting.sides[k] == ON
+        if not outer * jumps[k] > 0.0:
+            signs[k] = -sides[k]
+            drawn = drawn or sides[k] == ON
     if not drawn:
         return False
     # What would keep it on all of its walls, had they no bounds.
-    box.frame.sizes[0], box.frame.sizes[1] = 0, 0
-    for i in range(size):
-        box.force[i] = meeting.rest[i]
+    for i in range(force.size):
+        force[i] = others[i]
     for k in range(count):
-        jump = meeting.jumps[k]
-        box.walls[k], box.bounds[k], box.x[k] = meeting.walls[k], 1e3 * abs(jump), 0.0
-    shorten(box, count, normals)
+        bounds[k], x[k] = 1e3 * abs(jumps[k]), 0.0
+    shorten(count, meeting, normals)
     for k in range(count):
-        jump = meeting.jumps[k]
-        if meeting.sides[k] == ON and not outer * jump > 0.0:
-            share = 0.5 + 0.5 * box.x[k] / jump if jump != 0.0 else 0.0
-            meeting.trial[k] = 1 if uniform(neuron + 7919 * k) < share else -1
+        if sides[k] == ON and not outer * jumps[k] > 0.0:
+            share = 0.5 + 0.5 * x[k] / jumps[k] if jumps[k] != 0.0 else 0.0
+            signs[k] = 1 if uniform(neuron + 7919 * k) < share else -1
     return True
 
 
@@ -354,6 +332,8 @@ def settle(neuron: int, count: int, outer: float, rest: float, meeting: Meeting,
 
     outer: a, or a' where a = 0; rest: a force that counts as none.
     """
+    walls, signs, jumps, force = meeting.walls, meeting.signs, meeting.jumps, meeting.force
+    frame, x = meeting.frame, meeting.x
     drawn = _draw(neuron, count, outer, meeting, normals)
     square, ways = _agree(count, outer, rest, meeting, normals), 1
     if drawn:
@@ -362,36 +342,23 @@ def settle(neuron: int, count: int, outer: float, rest: float, meeting: Meeting,
         if not stuck:
             stuck = True
             for k in range(count):
-                stuck = stuck and abs(dot(meeting.box.force, normals, meeting.walls[k])) <= rest
+                stuck = stuck and abs(dot(force, normals, walls[k])) <= rest
         ways = _ways(count, outer, rest, stuck, meeting, normals)
-    box, held = meeting.box, 0
-    frame = box.frame
     frame.sizes[0], frame.sizes[1] = 0, 0
     for k in range(count):
-        if outer * meeting.jumps[k] > 0.0:
-            share = box.x[held] / meeting.jumps[k]
-            meeting.signs[k] = 1 if share >= FULLY else -1 if share <= -FULLY else 0
-            held += 1
-            if meeting.signs[k] == 0:
-                extend(frame, normals, meeting.walls[k])
-        else:
-            meeting.signs[k] = meeting.trial[k]
-    for k in range(count):
-        if meeting.signs[k] != 0 and _in_span(meeting, k, rest, normals):
-            meeting.signs[k] = 0
+        if outer * jumps[k] > 0.0:
+            share = x[k] / jumps[k]
+            signs[k] = 1 if share >= FULLY else -1 if share <= -FULLY else 0
+            if signs[k] == 0:
+                extend(frame, normals, walls[k])
+    rank = frame.sizes[1]
+    for k in range(count if rank > 0 else 0):
+        # It stays on a wall whose normal depends on those of walls along which it slides.
+        if signs[k] != 0 and abs(dot(force, normals, walls[k])) <= rest:
+            left = 1.0
+            for row in range(rank):
+                part = dot(frame.rows[row], normals, walls[k])
+                left -= part * part
+            if sqrt(max(left, 0.0)) < IN_SPAN:
+                signs[k] = 0
     return 1 if drawn and ways > 1 else 0
-
-
-@njit(cache=True, **ONCE)
-def _in_span(meeting: Meeting, k: int, rest: float, normals: Floats) -> bool:
-    """Return whether the neuron stays on wall k because it slides along others: e_k depends on theirs."""
-    frame, wall = meeting.box.frame, meeting.walls[k]
-    if frame.sizes[1] == 0 or abs(dot(meeting.box.force, normals, wall)) > rest:
-        return False
-    left = 1.0
-    for row in range(frame.sizes[1]):
-        part = 0.0
-        for i in range(normals.shape[1]):
-            part += frame.rows[row, i] * normals[wall, i]
-        left -= part * part
-    return sqrt(max(left, 0.0)) < 1e-7
