@@ -67,8 +67,8 @@ class Log(NamedTuple):
 
 
 class Series(NamedTuple):
-    """The Taylor series of a neuron on a stretch: inner (ORDER + TERMS, r), outer (ORDER + TERMS,) (`expand`),
-    norms (ORDER + 1,); passing (ORDER + 1,): of ⟨w, e_w⟩, or of another height.
+    """The Taylor series of a neuron on a stretch: inner (ORDER + TERMS, r), outer (ORDER + TERMS,) and
+    norms (ORDER + 1,), as `expand` writes them; passing (ORDER + 1,): of ⟨w, e_w⟩, or of another height.
     """
 
     inner: Floats
@@ -135,7 +135,7 @@ def new_desk(terms: int, shares: int, problem: Problem) -> Desk:
 @njit(cache=True, **INTERNAL)
 def take_up(signs: Ints, forces: Floats, frame: Frame, field: Field, normals: Floats, aligned: int) -> None:
     """Set the frame of the walls on which a neuron slides, and its forces (q·r,) over the step."""
-    means, jumps, vectors, base = field.means, field.jumps, field.vectors, field.base
+    means, jumps, vectors, base, _ = field
     on, sizes = frame.walls, frame.sizes
     terms, walls = means.shape
     sizes[0], sizes[1] = 0, 0
@@ -265,8 +265,9 @@ def _leaves(
 ) -> bool:  # fmt: skip
     """Return whether a neuron on walls with dependent normals is pulled off at a share of the step."""
     rows, _, on, sizes = frame
-    walls, sides, found, force = meeting.walls, meeting.sides, meeting.jumps, meeting.force
-    bounds, x, others, pulls = meeting.bounds, meeting.x, meeting.rest, meeting.pulls
+    walls, sides, found = meeting.walls, meeting.sides, meeting.jumps
+    bounds, x, force = meeting.bounds, meeting.x, meeting.force
+    others, pulls = meeting.rest, meeting.pulls
     forces_at(share, forces, others)
     for i in range(force.size):
         force[i], pulls[i] = others[i], others[i]
@@ -316,7 +317,7 @@ def first_release(
     """Return where on a stretch (start, length) a neuron is pulled off walls with independent normals, or
     `NONE`.
     """
-    poly, other, found, forces = push.poly, push.other, push.multipliers, push.forces
+    forces, _, _, _, found, poly, other = push
     walls, count = frame.walls, frame.sizes[0]
     start, length = span
     terms, first = poly.size, NONE

@@ -100,7 +100,8 @@ def expand(
         inner[0, i] = w[i]
         square += w[i] * w[i]
     outer[0], norms[0] = a, sqrt(square)
-    s0, s1, s2, s3, s4, s5 = sqrt(square + a * a), 0.0, 0.0, 0.0, 0.0, 0.0
+    s1 = s2 = s3 = s4 = s5 = 0.0
+    s0 = sqrt(square + a * a)
     small = negligible * s0
     for row in range(1, ORDER + 1):
         left = tails[0] * s0 + tails[1] * s1 + tails[2] * s2 + tails[3] * s3 + tails[4] * s4 + tails[5] * s5
@@ -120,7 +121,8 @@ def expand(
             inner[row, i] = new
         pull *= share
         outer[row], norms[row] = pull, sqrt(square)
-        s5, s4, s3, s2, s1, s0 = s4, s3, s2, s1, s0, sqrt(square + pull * pull)
+        s5, s4, s3 = s4, s3, s2
+        s2, s1, s0 = s1, s0, sqrt(square + pull * pull)
     return ORDER
 
 
@@ -354,7 +356,7 @@ def _settled(row: int, predictions: Floats, pulls: Floats, targets: Floats, prob
             residual = prediction - target
             pulls[row, k] = weight * residual
             total += (0.5 * weight if loss == SQUARE else 1.0) * residual * residual
-    if loss == SQUARE or loss == LOGISTIC:
+    if loss != NORM:
         return total
     norm = sqrt(total)
     for k in range(targets.size):

@@ -125,7 +125,7 @@ def extend(frame: Frame, normals: Floats, wall: int) -> bool:
 
 @njit(cache=True, **SUMS)
 def project(vector: Floats, rows: Floats, rank: int) -> None:
-    """Take out of a vector (r,) its part in the span of the first rows; exactly zero if that is everything."""
+    """Take out of a vector (r,) its part in the span of the first rows; exactly zero if that is all."""
     size = vector.size
     if rank == size:
         for i in range(size):
@@ -163,8 +163,8 @@ def add_row(target: Floats, factor: float, rows: Floats, row: int) -> None:
 @njit(cache=True, **ONCE)
 def _solve_inside(count: int, meeting: Meeting, normals: Floats) -> None:
     """Move all x strictly inside their bounds to where D has no part along them, if that fits."""
-    walls, bounds, x, force = meeting.walls, meeting.bounds, meeting.x, meeting.force
-    solution, frame = meeting.solution, meeting.frame
+    walls, bounds, x = meeting.walls, meeting.bounds, meeting.x
+    force, solution, frame = meeting.force, meeting.solution, meeting.frame
     sizes = frame.sizes
     sizes[0], sizes[1] = 0, 0
     fits = True
@@ -195,8 +195,8 @@ def shorten(count: int, meeting: Meeting, normals: Floats) -> None:
 
     Coordinate by coordinate, with now and then a solution on those strictly inside their bounds.
     """
-    walls, bounds, x, force = meeting.walls, meeting.bounds, meeting.x, meeting.force
-    largest = 0.0
+    walls, bounds, x = meeting.walls, meeting.bounds, meeting.x
+    force, largest = meeting.force, 0.0
     for k in range(count):
         largest = max(largest, bounds[k])
     for turn in range(MOST_ROUNDS):
@@ -223,7 +223,7 @@ MOST_TRIED = 6
 TIE = 1e-9
 FULLY = 1.0 - 1e-12
 IN_SPAN = 1e-7
-"""A unit normal with a smaller part outside the span of those along which a neuron slides is one of theirs."""
+"""A unit normal with a smaller part outside the span of walls along which a neuron slides is of them."""
 
 
 @njit(cache=True, **INTERNAL)
@@ -243,8 +243,9 @@ def _agree(count: int, outer: float, rest: float, meeting: Meeting, normals: Flo
 
     rest: a part of D along a normal that counts as none.
     """
-    walls, signs, jumps, bounds = meeting.walls, meeting.signs, meeting.jumps, meeting.bounds
-    x, force, others = meeting.x, meeting.force, meeting.rest
+    walls, signs, jumps = meeting.walls, meeting.signs, meeting.jumps
+    bounds, x = meeting.bounds, meeting.x
+    force, others = meeting.force, meeting.rest
     way = 1.0 if outer > 0.0 else -1.0
     for _ in range(2 * count + 4):
         for i in range(force.size):
@@ -271,7 +272,8 @@ def _ways(count: int, outer: float, rest: float, steepest: bool, meeting: Meetin
 
     steepest: keep the way with the longest D. Where that leaves, to stay would have been a way, too.
     """
-    sides, signs, best, jumps = meeting.sides, meeting.signs, meeting.best, meeting.jumps
+    sides, signs, best = meeting.sides, meeting.signs, meeting.best
+    jumps = meeting.jumps
     passing = 0
     for k in range(count):
         passing += outer * jumps[k] <= 0.0 and (steepest or sides[k] == ON)
@@ -305,7 +307,8 @@ def _ways(count: int, outer: float, rest: float, steepest: bool, meeting: Meetin
 def _draw(neuron: int, count: int, outer: float, meeting: Meeting, normals: Floats) -> bool:
     """Give every repelling wall a first sign; return whether the neuron is on such a wall."""
     sides, signs, jumps = meeting.sides, meeting.signs, meeting.jumps
-    bounds, x, force, others = meeting.bounds, meeting.x, meeting.force, meeting.rest
+    bounds, x = meeting.bounds, meeting.x
+    force, others = meeting.force, meeting.rest
     drawn = False
     for k in range(count):
         if not outer * jumps[k] > 0.0:
@@ -332,8 +335,8 @@ def settle(neuron: int, count: int, outer: float, rest: float, meeting: Meeting,
 
     outer: a, or a' where a = 0; rest: a force that counts as none.
     """
-    walls, signs, jumps, force = meeting.walls, meeting.signs, meeting.jumps, meeting.force
-    frame, x = meeting.frame, meeting.x
+    walls, signs, jumps = meeting.walls, meeting.signs, meeting.jumps
+    x, force, frame = meeting.x, meeting.force, meeting.frame
     drawn = _draw(neuron, count, outer, meeting, normals)
     square, ways = _agree(count, outer, rest, meeting, normals), 1
     if drawn:

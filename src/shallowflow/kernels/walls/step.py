@@ -186,7 +186,8 @@ def attempt(
     rest, tolerance = limits
     desk, field, sums, log = tools
     pulls, nodes, between, weights, residuals, gains, results = trial
-    active, everyone, found, used = sums.active, sums.everyone, sums.pulls, log.used
+    active, everyone, _, found, _ = sums
+    used = log.used
     lengths, scale = problem.samples.lengths, step * problem.scale
     results[0] = 0.0
     before, sweeps, done = 0.0, 0, most <= 0

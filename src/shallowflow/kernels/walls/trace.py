@@ -110,12 +110,10 @@ def _evaluate(u: float, order: int, factor: float, series: Floats, first: int, t
     """Write factor·Σ_p series[p] u^p, (r,), to the places from `first` on."""
     rank = series.shape[1]
     for i in range(rank):
-        target[first + i] = series[order, i]
-    for p in range(order - 1, -1, -1):
+        target[first + i] = 0.0
+    for p in range(order, -1, -1):
         for i in range(rank):
-            target[first + i] = target[first + i] * u + series[p, i]
-    for i in range(rank):
-        target[first + i] *= factor
+            target[first + i] = target[first + i] * u + factor * series[p, i]
 
 
 @njit(cache=True, **ONCE)
@@ -136,7 +134,8 @@ def _meet(
         if sign != 0 and (abs(z) > TOGETHER * tiny or (sign * speed > 0.0 and sign * z > -tiny)):
             continue
         jump = polynomial_at(share, wall, jumps)
-        walls[count], sides[count], heights[count], speeds[count] = wall, sign, jump, speed
+        walls[count], sides[count] = wall, sign
+        heights[count], speeds[count] = jump, speed
         add_row(others, -sign * jump, normals, wall)
         count += 1
     return count
@@ -279,12 +278,14 @@ def sweep(
     rest, negligible = limits
     w, signs, products, series, push, frame, _ = desk
     inner, outers, norms, _ = series
-    flat, local, tails, on, jumps = push.flat, push.local, push.tails, frame.sizes, field.jumps
+    _, flat, local, tails, _, _, _ = push
+    on, jumps = frame.sizes, field.jumps
     normals, aligned = problem.normals, problem.aligned
     end, rank = shares[shares.size - 1], normals.shape[1]
     for neuron in range(now.outer.size):
         outer, start = _fetch(neuron, rest, now, w, signs, normals), 0.0
-        reached, added, events, stretches = Signed(0), Signed(0), 0, 0
+        reached, added = Signed(0), Signed(0)
+        events, stretches = 0, 0
         fresh, decided = True, False
         while start < end:
             stretches += 1
