@@ -69,13 +69,10 @@ def squared(x: Floats) -> float:
 
 
 @njit(cache=True, **SUMS)
-def lengths_of(rows: Floats, lengths: Floats) -> None:
-    """Write the norms of rows."""
-    for p in range(rows.shape[0]):
-        square = 0.0
-        for i in range(rows.shape[1]):
-            square += rows[p, i] * rows[p, i]
-        lengths[p] = sqrt(square)
+def add_row(target: Floats, factor: float, rows: Floats, row: int) -> None:
+    """Add factor·rows[row] to a vector."""
+    for i in range(target.size):
+        target[i] += factor * rows[row, i]
 
 
 @njit(cache=True, **SUMS)

@@ -30,8 +30,8 @@ import numpy as np
 from numba import njit
 
 from shallowflow.arrays import Floats, Ints
-from shallowflow.kernels.shared.compilation import INTERNAL, ONCE, SUMS
-from shallowflow.kernels.walls.field import dot, squared
+from shallowflow.kernels.shared.compilation import INTERNAL, ONCE
+from shallowflow.kernels.walls.field import add_row, dot, squared
 
 DEPENDENT = 1e-9
 """A unit normal with a smaller part outside the span of others depends on them."""
@@ -89,7 +89,7 @@ def new_meeting(walls: int, rank: int) -> Meeting:
     return Meeting(*whole, *numbers, *(np.zeros(rank) for _ in range(4)), new_frame(walls, rank))
 
 
-@njit(cache=True, **SUMS)
+@njit(cache=True, **INTERNAL)
 def extend(frame: Frame, normals: Floats, wall: int) -> bool:
     """Add a wall; return whether its normal was independent of those before (Gram–Schmidt, twice)."""
     rows, triangle, walls, sizes = frame
@@ -98,32 +98,27 @@ def extend(frame: Frame, normals: Floats, wall: int) -> bool:
     sizes[0] += 1
     if rank == size:
         return False
+    new = rows[rank]
     for i in range(size):
-        rows[rank, i] = normals[wall, i]
+        new[i] = normals[wall, i]
     for k in range(rank):
         triangle[rank, k] = 0.0
     for turn in range(2 * rank):
         k = turn % rank
-        part = 0.0
-        for i in range(size):
-            part += rows[k, i] * rows[rank, i]
+        part = dot(new, rows, k)
         triangle[rank, k] += part
-        for i in range(size):
-            rows[rank, i] -= part * rows[k, i]
-    square = 0.0
-    for i in range(size):
-        square += rows[rank, i] * rows[rank, i]
-    length = sqrt(square)
+        add_row(new, -part, rows, k)
+    length = sqrt(squared(new))
     if length < DEPENDENT:
         return False
     for i in range(size):
-        rows[rank, i] /= length
+        new[i] /= length
     triangle[rank, rank] = length
     sizes[1] += 1
     return True
 
 
-@njit(cache=True, **SUMS)
+@njit(cache=True, **INTERNAL)
 def project(vector: Floats, rows: Floats, rank: int) -> None:
     """Take out of a vector (r,) its part in the span of the first rows; exactly zero if that is all."""
     size = vector.size
@@ -132,32 +127,19 @@ def project(vector: Floats, rows: Floats, rank: int) -> None:
             vector[i] = 0.0
         return
     for k in range(rank):
-        part = 0.0
-        for i in range(size):
-            part += rows[k, i] * vector[i]
-        for i in range(size):
-            vector[i] -= part * rows[k, i]
+        add_row(vector, -dot(vector, rows, k), rows, k)
 
 
-@njit(cache=True, **SUMS)
+@njit(cache=True, **INTERNAL)
 def multipliers(force: Floats, rows: Floats, triangle: Floats, rank: int, solution: Floats) -> None:
     """Write what the independent normals of a frame must add to D (r,) so that nothing of it is left in their
     span: Lᵀ μ = −Q D, (rank,).
     """
     for k in range(rank - 1, -1, -1):
-        part = 0.0
-        for i in range(force.size):
-            part -= rows[k, i] * force[i]
+        part = -dot(force, rows, k)
         for later in range(k + 1, rank):
             part -= triangle[later, k] * solution[later]
         solution[k] = part / triangle[k, k]
-
-
-@njit(cache=True, **SUMS)
-def add_row(target: Floats, factor: float, rows: Floats, row: int) -> None:
-    """Add factor·rows[row] to a vector."""
-    for i in range(target.size):
-        target[i] += factor * rows[row, i]
 
 
 @njit(cache=True, **ONCE)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from shallowflow.arrays import Floats
 from shallowflow.kernels.shared.compilation import INTERNAL
 from shallowflow.kernels.walls.desk import Neurons
-from shallowflow.kernels.walls.field import LOGISTIC, NORM, Problem
+from shallowflow.kernels.walls.field import LOGISTIC, NORM, Problem, add_row, dot
 
 Complexes = NDArray[np.complex128]
 FLOOR = 1e-12
@@ -80,23 +80,20 @@ def correct(pulls: Floats, residuals: Floats, newton: Newton) -> None:
         return
     turned, solved = work[0], work[1]
     for node in range(terms):
+        row = turned[node]
         for e in range(size):
-            turned[node, e] = 0.0
+            row[e] = 0.0
         for k in range(size):
-            part = residuals[node, k] / roots[k]
-            for e in range(size):
-                turned[node, e] += part * vectors[k, e]
+            add_row(row, residuals[node, k] / roots[k], vectors, k)
     for node in range(terms):
         for e in range(size):
             solved[node, e] = 0.0
             for other in range(terms):
                 solved[node, e] += inverses[e, node, other] * turned[other, e]
     for node in range(terms):
+        row = solved[node]
         for k in range(size):
-            part = 0.0
-            for e in range(size):
-                part += vectors[k, e] * solved[node, e]
-            pulls[node, k] += roots[k] * part
+            pulls[node, k] += roots[k] * dot(row, vectors, k)
 
 
 def curvatures(predictions: Floats, problem: Problem) -> Floats:

@@ -31,14 +31,14 @@ from shallowflow.kernels.walls.field import (
     STRETCH,
     Field,
     Problem,
+    add_row,
     dot,
     expand,
     first_zero,
-    lengths_of,
     squared,
     value,
 )
-from shallowflow.kernels.walls.settle import Frame, Meeting, add_row, multipliers, project, settle
+from shallowflow.kernels.walls.settle import Frame, Meeting, multipliers, project, settle
 
 ROUNDING = 1e-13
 """⟨w, e_w⟩ counts as zero below this share of the larger of ‖w‖ and |a|."""
@@ -60,18 +60,16 @@ def _local_forces(start: float, span: float, step: float, push: Push, frame: Fra
     if start != 0.0:
         for first in range(terms - 1):
             for p in range(terms - 2, first - 1, -1):
-                for i in range(rank):
-                    local[p, i] += start * local[p + 1, i]
-    for p in range(terms if sizes[0] > 0 else 0):
-        if aligned:
-            for k in range(sizes[0]):
-                local[p, walls[k]] = 0.0
-        else:
-            force = local[p]
+                add_row(local[p], start, local, p + 1)
+    for p in range(terms):
+        force = local[p]
+        if sizes[0] > 0 and not aligned:
             multipliers(force, rows, triangle, sizes[1], found[p])
             project(force, rows, sizes[1])
+        for k in range(sizes[0] if aligned else 0):
+            force[walls[k]] = 0.0
+        poly[p] = sqrt(squared(force))
     length = span
-    lengths_of(local, poly)
     for _ in range(60):
         total = step * length * value(poly, terms - 1, length)
         if total <= STRETCH:
