@@ -168,23 +168,19 @@ def put_onto_walls(w: Floats, frame: Frame, aligned: int) -> None:
 
 
 @njit(cache=True, **INTERNAL)
-def forces_at(share: float, forces: Floats, target: Floats) -> None:
-    """Write D (r,) at a share of the step, from its polynomials (q, r)."""
-    terms, rank = forces.shape
-    for i in range(rank):
-        total = forces[terms - 1, i]
-        for p in range(terms - 2, -1, -1):
-            total = total * share + forces[p, i]
-        target[i] = total
-
-
-@njit(cache=True, **INTERNAL)
 def polynomial_at(share: float, column: int, table: Floats) -> float:
     """Return Σ_p table[p, column] θ^p at a share θ."""
     total = table[table.shape[0] - 1, column]
     for p in range(table.shape[0] - 2, -1, -1):
         total = total * share + table[p, column]
     return total
+
+
+@njit(cache=True, **INTERNAL)
+def forces_at(share: float, forces: Floats, target: Floats) -> None:
+    """Write D (r,) at a share of the step, from its polynomials (q, r)."""
+    for i in range(target.size):
+        target[i] = polynomial_at(share, i, forces)
 
 
 SAMPLES = 4

@@ -383,7 +383,7 @@ def set_pulls(shares: int, sums: Sums, problem: Problem) -> None:
         losses[row] = _settled(row, predictions, pulls, targets, problem)
 
 
-@njit(cache=True, **INTERNAL)
+@njit(cache=True, **ONCE)
 def largest(field: Field) -> float:
     """Return the largest force of a wall at the beginning of a step."""
     means, jumps, most = field.means, field.jumps, 0.0

@@ -135,11 +135,12 @@ def multipliers(force: Floats, rows: Floats, triangle: Floats, rank: int, soluti
     """Write what the independent normals of a frame must add to D (r,) so that nothing of it is left in their
     span: Lᵀ μ = −Q D, (rank,).
     """
+    for k in range(rank):
+        solution[k] = -dot(force, rows, k)
     for k in range(rank - 1, -1, -1):
-        part = -dot(force, rows, k)
-        for later in range(k + 1, rank):
-            part -= triangle[later, k] * solution[later]
-        solution[k] = part / triangle[k, k]
+        solution[k] /= triangle[k, k]
+        for earlier in range(k):
+            solution[earlier] -= triangle[k, earlier] * solution[k]
 
 
 @njit(cache=True, **ONCE)
@@ -218,7 +219,7 @@ def uniform(number: int) -> float:
     return (float(z >> np.uint64(11)) + 0.5) / 9007199254740992.0
 
 
-@njit(cache=True, **INTERNAL)
+@njit(cache=True, **ONCE)
 def _agree(count: int, outer: float, rest: float, meeting: Meeting, normals: Floats) -> float:
     """Turn signs of repelling walls until no velocity is against its sign, with D of least norm for the
     attracting ones; return ‖D‖².
@@ -249,30 +250,59 @@ def _agree(count: int, outer: float, rest: float, meeting: Meeting, normals: Flo
 
 
 @njit(cache=True, **ONCE)
-def _ways(count: int, outer: float, rest: float, steepest: bool, meeting: Meeting, normals: Floats) -> int:
-    """Try other signs of the repelling walls; return 2 if there are other ways than the present one, else 1.
+def _stuck(count: int, square: float, rest: float, meeting: Meeting, normals: Floats) -> bool:
+    """Return whether no side pushes the neuron off; square: ‖D‖². At w = 0 all walls meet."""
+    walls, force = meeting.walls, meeting.force
+    if count == normals.shape[0] or square <= rest * rest:
+        return True
+    pushed = False
+    for k in range(count):
+        pushed = pushed or abs(dot(force, normals, walls[k])) > rest
+    return not pushed
 
-    steepest: keep the way with the longest D. Where that leaves, to stay would have been a way, too.
+
+@njit(cache=True, **ONCE)
+def _try(number: int, passing: int, count: int, outer: float, steepest: bool, meeting: Meeting) -> None:
+    """Give the repelling walls the signs of a way: the best so far, but for those that may be turned."""
+    sides, signs, best = meeting.sides, meeting.signs, meeting.best
+    jumps, place = meeting.jumps, 0
+    for k in range(count):
+        signs[k] = best[k]
+        if outer * jumps[k] <= 0.0 and (steepest or sides[k] == ON):
+            if passing <= MOST_TRIED:
+                signs[k] = 1 if number >> place & 1 else -1
+            elif place == number:
+                signs[k] = -best[k]
+            place += 1
+
+
+@njit(cache=True, **ONCE)
+def _ways(count: int, outer: float, rest: float, drawn: bool, meeting: Meeting, normals: Floats) -> int:
+    """Let the signs of the repelling walls agree, from those they have; if they are drawn try others, too.
+    Return 2 if there are other ways than the first one, else 1.
+
+    A neuron that is stuck keeps the way with the longest D. Where that leaves, to stay would have been a way,
+    too.
     """
     sides, signs, best = meeting.sides, meeting.signs, meeting.best
-    jumps = meeting.jumps
-    passing = 0
-    for k in range(count):
-        passing += outer * jumps[k] <= 0.0 and (steepest or sides[k] == ON)
-    longest, ways = -1.0, 1
-    tries = 1 << passing if passing <= MOST_TRIED else passing
+    jumps, steepest = meeting.jumps, False
+    longest, ways = 0.0, 1
+    passing, tries = 0, 0
     # First as they are, then the others, at last the best again.
-    for number in range(-1, tries + 1):
-        place = 0
-        for k in range(count if number >= 0 else 0):
-            signs[k] = best[k]
-            if number < tries and outer * jumps[k] <= 0.0 and (steepest or sides[k] == ON):
-                if passing <= MOST_TRIED:
-                    signs[k] = 1 if number >> place & 1 else -1
-                elif place == number:
-                    signs[k] = -best[k]
-                place += 1
+    for number in range(-1, (1 << MOST_TRIED) + normals.shape[0] + 1):
+        if number > tries or (number == 0 and not drawn):
+            break
+        if number == tries:
+            for k in range(count):
+                signs[k] = best[k]
+        elif number >= 0:
+            _try(number, passing, count, outer, steepest, meeting)
         square = _agree(count, outer, rest, meeting, normals)
+        if number < 0:
+            steepest = _stuck(count, square, rest, meeting, normals)
+            for k in range(count):
+                passing += outer * jumps[k] <= 0.0 and (steepest or sides[k] == ON)
+            tries = 1 << passing if passing <= MOST_TRIED else passing
         for k in range(count if 0 <= number < tries else 0):
             if outer * jumps[k] < 0.0 and signs[k] != best[k]:
                 ways = 2
@@ -320,15 +350,7 @@ def settle(neuron: int, count: int, outer: float, rest: float, meeting: Meeting,
     walls, signs, jumps = meeting.walls, meeting.signs, meeting.jumps
     x, force, frame = meeting.x, meeting.force, meeting.frame
     drawn = _draw(neuron, count, outer, meeting, normals)
-    square, ways = _agree(count, outer, rest, meeting, normals), 1
-    if drawn:
-        # At w = 0 all walls meet.
-        stuck = count == normals.shape[0] or square <= rest * rest
-        if not stuck:
-            stuck = True
-            for k in range(count):
-                stuck = stuck and abs(dot(force, normals, walls[k])) <= rest
-        ways = _ways(count, outer, rest, stuck, meeting, normals)
+    ways = _ways(count, outer, rest, drawn, meeting, normals)
     frame.sizes[0], frame.sizes[1] = 0, 0
     for k in range(count):
         if outer * jumps[k] > 0.0:

@@ -198,8 +198,9 @@ def attempt(
             results[1] = FAR
             return SLOW
         set_field(pulls, field, problem)
+        results[3] = largest(field)
         if most < 0 and sweeps > 0:
-            rest = tolerance * largest(field)
+            rest = tolerance * results[3]
         used[0] = 0
         _clear(active, everyone)
         status = sweep(step, (rest, negligible), shares, both, desk, field, (active, everyone, log), problem)
@@ -229,7 +230,6 @@ def attempt(
         before = left
         correct(pulls, residuals, newton)
     results[2] = scale * _missed(found, pulls, weights, lengths) if most >= 0 else 0.0
-    results[3] = largest(field)
     return FINE
 
 

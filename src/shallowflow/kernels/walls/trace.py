@@ -277,14 +277,12 @@ def sweep(
     w, signs, products, series, push, frame, _ = desk
     inner, outers, norms, _ = series
     _, flat, local, tails, _, _, _ = push
-    on, jumps = frame.sizes, field.jumps
-    normals, aligned = problem.normals, problem.aligned
+    jumps, normals, aligned = field.jumps, problem.normals, problem.aligned
     end, rank = shares[shares.size - 1], normals.shape[1]
     for neuron in range(now.outer.size):
         outer, start = _fetch(neuron, rest, now, w, signs, normals), 0.0
-        reached, added = Signed(0), Signed(0)
-        events, stretches = 0, 0
-        fresh, decided = True, False
+        reached, added, fresh = Signed(0), Signed(0), True
+        events, stretches, decided = 0, 0, False
         while start < end:
             stretches += 1
             if stretches > MOST_STRETCHES or events > MOST_EVENTS:
@@ -300,7 +298,7 @@ def sweep(
                     # It has just been decided that nothing changes here.
                     first = NONE
             else:
-                first = 0.0 if fresh and rest >= 0.0 and on[0] > 0 and events == 0 else NONE
+                first = 0.0 if fresh and rest >= 0.0 and frame.sizes[0] > 0 and events == 0 else NONE
             fresh = False
             u = min(first, 1.0)
             behind = end if first >= 1.0 and start + length >= end else start + length * u
