@@ -64,7 +64,8 @@ class WallFlow:
 
     def _count(self, log: WallLog) -> None:
         self._events += len(log.neurons)
-        self._two_valued += len(np.unique(log.neurons[log.kinds > 0]))
+        if log.kinds.any():
+            self._two_valued += len(np.unique(log.neurons[log.kinds > 0]))
 
     def advance(self, until: float, rows: bool) -> Piece:
         """Make one step, not beyond `until`."""
@@ -116,7 +117,7 @@ class WallFlow:
         stepper, begun = self._stepper, self._time - self._length
         shares = np.clip((times - begun) / self._length, 0.0, 1.0)
         known = stepper.before, stepper.trial.pulls
-        _, sums = replay(self._length, stepper.rest, *known, shares, stepper.problem)
+        _, sums = replay(self._length, stepper.rest, *known, shares, stepper.problem, stepper.tolerance)
         thetas = list[Floats]()
         for share in shares if networks else ():
             then = replay(self._length, stepper.rest, *known, np.array([share]), stepper.problem)[0]
@@ -217,10 +218,13 @@ class WallEvents:
         """Return the changes of a step in the order of time."""
         order = np.argsort(log.shares[: log.used[0]], kind="stable")
         chosen = list(log.changes[order].T)
-        signs = self._after(chosen[0], chosen[1], chosen[2], neurons.signs)
-        active = (signs[:, self._sample_walls] * self._sides > 0).any(axis=1) | (signs == 0).any(axis=1)
         zero = ~neurons.inner[chosen[0]].any(axis=1)
-        return WallLog([start + length * log.shares[order], *chosen, ~active & (self._slope == 0), zero])
+        dead = np.zeros(len(order), np.bool_)
+        if self._slope == 0:
+            signs = self._after(chosen[0], chosen[1], chosen[2], neurons.signs)
+            active = (signs[:, self._sample_walls] * self._sides > 0).any(axis=1) | (signs == 0).any(axis=1)
+            dead = ~active
+        return WallLog([start + length * log.shares[order], *chosen, dead, zero])
 
     @staticmethod
     def _after(neurons: Ints, walls: Ints, before: Ints, ends: Ints) -> Ints:

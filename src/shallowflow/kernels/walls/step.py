@@ -90,6 +90,12 @@ def radau_nodes(count: int) -> Floats:
     return nodes
 
 
+@lru_cache
+def radau_powers(count: int) -> Floats:
+    """Return the matrix (q, q) from values at the Radau nodes to coefficients."""
+    return np.ascontiguousarray(np.linalg.inv(np.vander(radau_nodes(count), increasing=True)))
+
+
 def new_trial(nodes: Floats, shares: Floats, powers: Floats, problem: Problem) -> Trial:
     """Return a trial whose last sweep looks at these shares."""
     terms, samples, walls = len(nodes), problem.samples, len(problem.normals)
@@ -191,7 +197,7 @@ def attempt(
     lengths, scale = problem.samples.lengths, step * problem.scale
     results[0] = 0.0
     before, sweeps, done = 0.0, 0, most <= 0
-    negligible = max(NEGLIGIBLE, UNSEEN * tolerance) if most > 0 else NEGLIGIBLE
+    negligible = max(NEGLIGIBLE, UNSEEN * tolerance)
     while True:
         shares = between if done else nodes
         if most > 0 and not scale * spanned(pulls, lengths) < WILD:
@@ -255,7 +261,7 @@ class WallStepper:
         self.problem, self.tolerance, self.counters = problem, tolerance, Counters()
         nodes = radau_nodes(NODES)
         shares = np.append(0.5 * (nodes + np.concatenate([[0.0], nodes[:-1]])), 1.0)
-        field = new_field(nodes, problem)
+        field = new_field(radau_powers(NODES), problem)
         self.trial = new_trial(nodes, shares, field.powers, problem)
         integral = np.array([nodes ** (p + 1) / (p + 1) for p in range(NODES)]).T @ field.powers
         self._parts, self._none = spectral_parts(integral), no_newton(NODES)
@@ -446,21 +452,27 @@ PACKED = 31
 
 
 def replay(
-    step: float, rest: float, neurons: Neurons, pulls: Floats, shares: Floats, problem: Problem
+    step: float,
+    rest: float,
+    neurons: Neurons,
+    pulls: Floats,
+    shares: Floats,
+    problem: Problem,
+    tolerance: float = 0.0,
 ) -> tuple[Neurons, Sums]:
     """Return the neurons at the last of the shares of a step, and the sums at all of them.
 
-    neurons: at its beginning; pulls (q, n): at its nodes.
+    neurons: at its beginning; pulls (q, n): at its nodes; tolerance: that of the step, or 0 for all digits.
     """
     terms, nodes = len(pulls), radau_nodes(len(pulls))
-    field, sums = new_field(nodes, problem), new_sums(len(shares), problem)
+    field, sums = new_field(radau_powers(terms), problem), new_sums(len(shares), problem)
     trial = new_trial(nodes, shares, field.powers, problem)
     trial.pulls[:] = pulls
     then = new_neurons(neurons.inner, neurons.outer, len(problem.normals))
     desk, size = new_desk(terms, len(shares), problem), 8 * len(neurons.outer) + 1024
     while True:
         tools = desk, field, sums, new_log(size)
-        status = attempt(step, (rest, 1.0), 0, (neurons, then), tools, trial, no_newton(terms), problem)
+        status = attempt(step, (rest, tolerance), 0, (neurons, then), tools, trial, no_newton(terms), problem)
         if status != FULL:
             return then, sums
         size *= 2
