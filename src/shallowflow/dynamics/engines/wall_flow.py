@@ -117,7 +117,7 @@ class WallFlow:
         stepper, begun = self._stepper, self._time - self._length
         shares = np.clip((times - begun) / self._length, 0.0, 1.0)
         known = stepper.before, stepper.trial.pulls
-        _, sums = replay(self._length, stepper.rest, *known, shares, stepper.problem, stepper.tolerance)
+        _, sums = replay(self._length, stepper.rest, *known, shares, stepper.problem)
         thetas = list[Floats]()
         for share in shares if networks else ():
             then = replay(self._length, stepper.rest, *known, np.array([share]), stepper.problem)[0]

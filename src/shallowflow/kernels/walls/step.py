@@ -452,17 +452,11 @@ PACKED = 31
 
 
 def replay(
-    step: float,
-    rest: float,
-    neurons: Neurons,
-    pulls: Floats,
-    shares: Floats,
-    problem: Problem,
-    tolerance: float = 0.0,
+    step: float, rest: float, neurons: Neurons, pulls: Floats, shares: Floats, problem: Problem
 ) -> tuple[Neurons, Sums]:
-    """Return the neurons at the last of the shares of a step, and the sums at all of them.
+    """Return the neurons at the last of the shares of a step, and the sums at all of them, to all digits.
 
-    neurons: at its beginning; pulls (q, n): at its nodes; tolerance: that of the step, or 0 for all digits.
+    neurons: at its beginning; pulls (q, n): at its nodes.
     """
     terms, nodes = len(pulls), radau_nodes(len(pulls))
     field, sums = new_field(radau_powers(terms), problem), new_sums(len(shares), problem)
@@ -472,7 +466,7 @@ def replay(
     desk, size = new_desk(terms, len(shares), problem), 8 * len(neurons.outer) + 1024
     while True:
         tools = desk, field, sums, new_log(size)
-        status = attempt(step, (rest, tolerance), 0, (neurons, then), tools, trial, no_newton(terms), problem)
+        status = attempt(step, (rest, 0.0), 0, (neurons, then), tools, trial, no_newton(terms), problem)
         if status != FULL:
             return then, sums
         size *= 2
