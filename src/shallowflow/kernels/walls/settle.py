@@ -85,8 +85,11 @@ def new_frame(walls: int, rank: int) -> Frame:
 def new_meeting(walls: int, rank: int) -> Meeting:
     """Return an empty meeting."""
     many = max(walls, 1)
-    whole, numbers = (np.zeros(many, np.int64) for _ in range(4)), (np.zeros(many) for _ in range(4))
-    return Meeting(*whole, *numbers, *(np.zeros(rank) for _ in range(4)), new_frame(walls, rank))
+    on, sides, signs, best = (np.zeros(many, np.int64) for _ in range(4))
+    jumps, speeds, bounds, x = (np.zeros(many) for _ in range(4))
+    rest, pulls, force, solution = (np.zeros(rank) for _ in range(4))
+    numbers = jumps, speeds, bounds, x, rest, pulls, force, solution
+    return Meeting(on, sides, signs, best, *numbers, new_frame(walls, rank))
 
 
 @njit(cache=True, **INTERNAL)
