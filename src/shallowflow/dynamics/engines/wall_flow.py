@@ -64,7 +64,8 @@ class WallFlow:
 
     def _count(self, log: WallLog) -> None:
         self._events += len(log.neurons)
-        self._two_valued += len(np.unique(log.neurons[log.kinds > 0]))
+        if log.kinds.any():
+            self._two_valued += len(np.unique(log.neurons[log.kinds > 0]))
 
     def advance(self, until: float, rows: bool) -> Piece:
         """Make one step, not beyond `until`."""
@@ -216,11 +217,14 @@ class WallEvents:
     def read(self, log: Log, start: float, length: float, neurons: Neurons) -> WallLog:
         """Return the changes of a step in the order of time."""
         order = np.argsort(log.shares[: log.used[0]], kind="stable")
-        chosen = [part[order] for part in (log.neurons, log.walls, log.before, log.after, log.kinds)]
-        signs = self._after(chosen[0], chosen[1], chosen[2], neurons.signs)
-        active = (signs[:, self._sample_walls] * self._sides > 0).any(axis=1) | (signs == 0).any(axis=1)
+        chosen = list(log.changes[order].T)
         zero = ~neurons.inner[chosen[0]].any(axis=1)
-        return WallLog([start + length * log.shares[order], *chosen, ~active & (self._slope == 0), zero])
+        dead = np.zeros(len(order), np.bool_)
+        if self._slope == 0:
+            signs = self._after(chosen[0], chosen[1], chosen[2], neurons.signs)
+            active = (signs[:, self._sample_walls] * self._sides > 0).any(axis=1) | (signs == 0).any(axis=1)
+            dead = ~active
+        return WallLog([start + length * log.shares[order], *chosen, dead, zero])
 
     @staticmethod
     def _after(neurons: Ints, walls: Ints, before: Ints, ends: Ints) -> Ints:

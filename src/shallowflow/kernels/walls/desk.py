@@ -27,10 +27,11 @@ from shallowflow.kernels.walls.field import (
     TERMS,
     Field,
     Problem,
-    dot,
+    add_row,
     first_zero,
     lowest,
     shift,
+    squared,
     value,
 )
 from shallowflow.kernels.walls.settle import (
@@ -55,35 +56,31 @@ class Neurons(NamedTuple):
 
 
 class Log(NamedTuple):
-    """Changes of signs in a step: neurons, walls, before, after, kinds, shares, kinks (E,); used (1,)."""
+    """Changes of signs in a step: changes (E, 5): neuron, wall, before, after, kind; shares, kinks (E,); used
+    (1,).
+    """
 
-    neurons: Ints
-    walls: Ints
-    before: Ints
-    after: Ints
-    kinds: Ints
+    changes: Ints
     shares: Floats
     kinks: Floats
     used: Ints
 
 
 class Series(NamedTuple):
-    """The Taylor series of a neuron on a stretch: inner (ORDER + 1, r), outer, norms (ORDER + 1,); padded,
-    padded_outer: they after rows of zeros; passing (ORDER + 1,): of ⟨w, e_w⟩, or of another height.
+    """The Taylor series of a neuron on a stretch: inner (ORDER + TERMS, r), outer (ORDER + TERMS,) and
+    norms (ORDER + 1,), as `expand` writes them; passing (ORDER + 1,): of ⟨w, e_w⟩, or of another height.
     """
 
     inner: Floats
     outer: Floats
-    padded: Floats
-    padded_outer: Floats
     norms: Floats
     passing: Floats
 
 
 class Push(NamedTuple):
     """The forces on a neuron: forces (q, r) over the step, flat (q·r,) the same numbers, local (q, r) on a
-    stretch, tails (q,): Σ_{p≥j} ‖D_p‖ on it; the frame of the walls on which it slides, multipliers (q, r) of
-    these; poly, other (q,): to work with.
+    stretch, tails (q,): Σ_{p≥j} ‖D_p‖ on it; multipliers (q, r) of the walls on which it slides; poly, other
+    (q,): to work with.
     """
 
     forces: Floats
@@ -93,21 +90,19 @@ class Push(NamedTuple):
     multipliers: Floats
     poly: Floats
     other: Floats
-    frame: Frame
 
 
 class Desk(NamedTuple):
-    """What tracing one neuron works with: w (r,), its signs (W,), z (W,), pulls (r,): D at an event, products
-    (k·r,): a w at the shares.
+    """What tracing one neuron works with: w (r,), its signs (W,), products (k·r,): a w at the shares; the
+    frame of the walls on which it slides.
     """
 
     w: Floats
     signs: Ints
-    z: Floats
-    pulls: Floats
     products: Floats
     series: Series
     push: Push
+    frame: Frame
     meeting: Meeting
 
 
@@ -118,25 +113,21 @@ def new_neurons(inner: Floats, outer: Floats, walls: int) -> Neurons:
 
 def new_log(size: int) -> Log:
     """Return an empty log with room for `size` changes."""
-    one, two, three, four, five = (np.zeros(size, np.int64) for _ in range(5))
-    return Log(one, two, three, four, five, np.zeros(size), np.zeros(size), np.zeros(1, np.int64))
+    return Log(np.zeros((size, 5), np.int64), np.zeros(size), np.zeros(size), np.zeros(1, np.int64))
 
 
 def new_desk(terms: int, shares: int, problem: Problem) -> Desk:
     """Return a desk for steps of `terms` nodes and at most `shares` shares."""
     walls, rank = problem.normals.shape
-    padded, padded_outer = np.zeros((TERMS + ORDER, rank)), np.zeros(TERMS + ORDER)
-    forces = np.zeros((terms, rank))
-    whole = padded[TERMS - 1 :], padded_outer[TERMS - 1 :], padded, padded_outer
+    inner, outer, forces = np.zeros((ORDER + TERMS, rank)), np.zeros(ORDER + TERMS), np.zeros((terms, rank))
     over = forces, forces.reshape(-1), np.zeros((terms, rank)), np.zeros(terms), np.zeros((terms, rank))
     return Desk(
         np.zeros(rank),
         np.zeros(walls, np.int8),
-        np.zeros(walls),
-        np.zeros(rank),
         np.zeros(shares * rank),
-        Series(*whole, np.zeros(ORDER + 1), np.zeros(ORDER + 1)),
-        Push(*over, np.zeros(terms), np.zeros(terms), new_frame(walls, rank)),
+        Series(inner, outer, np.zeros(ORDER + 1), np.zeros(ORDER + 1)),
+        Push(*over, np.zeros(terms), np.zeros(terms)),
+        new_frame(walls, rank),
         new_meeting(walls, rank),
     )
 
@@ -144,59 +135,83 @@ def new_desk(terms: int, shares: int, problem: Problem) -> Desk:
 @njit(cache=True, **INTERNAL)
 def take_up(signs: Ints, forces: Floats, frame: Frame, field: Field, normals: Floats, aligned: int) -> None:
     """Set the frame of the walls on which a neuron slides, and its forces (q·r,) over the step."""
-    walls, rank = normals.shape
-    frame.sizes[0], frame.sizes[1] = 0, 0
+    means, jumps, vectors, base, _ = field
+    on, sizes = frame.walls, frame.sizes
+    terms, walls = means.shape
+    sizes[0], sizes[1] = 0, 0
     if aligned:
         for w in range(walls):
             if signs[w] == 0:
-                frame.walls[frame.sizes[0]] = w
-                frame.sizes[0] += 1
-            for p in range(field.means.shape[0]):
-                forces[p * rank + w] = field.means[p, w] + signs[w] * field.jumps[p, w]
+                on[sizes[0]] = w
+                sizes[0] += 1
+            for p in range(terms):
+                forces[p * walls + w] = means[p, w] + signs[w] * jumps[p, w]
         return
     for i in range(forces.size):
-        forces[i] = field.base[i]
+        forces[i] = base[i]
     for w in range(walls):
         if signs[w] >= 0:
-            factor = 1.0 if signs[w] > 0 else 0.5
             if signs[w] == 0:
                 extend(frame, normals, w)
-            for i in range(forces.size):
-                forces[i] += factor * field.vectors[w, i]
+            add_row(forces, 1.0 if signs[w] > 0 else 0.5, vectors, w)
 
 
 @njit(cache=True, **INTERNAL)
 def put_onto_walls(w: Floats, frame: Frame, aligned: int) -> None:
     """Move w (r,) exactly onto the walls on which the neuron slides."""
+    rows, _, walls, sizes = frame
     if aligned:
-        for k in range(frame.sizes[0]):
-            w[frame.walls[k]] = 0.0
-    elif frame.sizes[0] > 0:
-        project(w, frame)
+        for k in range(sizes[0]):
+            w[walls[k]] = 0.0
+    elif sizes[0] > 0:
+        project(w, rows, sizes[1])
+
+
+@njit(cache=True, **INTERNAL)
+def polynomial_at(share: float, column: int, table: Floats) -> float:
+    """Return Σ_p table[p, column] θ^p at a share θ."""
+    total = table[table.shape[0] - 1, column]
+    for p in range(table.shape[0] - 2, -1, -1):
+        total = total * share + table[p, column]
+    return total
+
+
+@njit(cache=True, **INTERNAL)
+def forces_at(share: float, forces: Floats, target: Floats) -> None:
+    """Write D (r,) at a share of the step, from its polynomials (q, r)."""
+    for i in range(target.size):
+        target[i] = polynomial_at(share, i, forces)
 
 
 SAMPLES = 4
 """Parts of a stretch at whose ends a neuron on dependent walls is looked at."""
 
 
+@njit(cache=True, **SUMS)
+def _along(inner: Floats, p: int, normals: Floats, w: int, aligned: int) -> float:
+    """Return the part of row p along the normal of wall w."""
+    if aligned:
+        return float(inner[p, w])
+    part = 0.0
+    for i in range(normals.shape[1]):
+        part += inner[p, i] * normals[w, i]
+    return part
+
+
 @njit(cache=True, **ONCE)
-def _meets(
-    w: int, sign: int, order: int, tiny: float, until: float, series: Series, normals: Floats
-) -> float:
-    """Return where up to `until` the neuron meets wall w, 0 if it must be decided at once, or `NONE`."""
-    inner, passing, side = series.inner, series.passing, float(sign)
-    for p in range(order + 1):
-        part = 0.0
-        for i in range(normals.shape[1]):
-            part += inner[p, i] * normals[w, i]
-        passing[p] = part
+def _meets(order: int, side: float, tiny: float, until: float, passing: Floats) -> float:
+    """Return where up to `until` a neuron with these heights meets its wall, 0 if that must be decided at
+    once, or `NONE`.
+    """
     if side * passing[0] > tiny:
         return first_zero(passing, order, side, until)
     if order == 0:
         return NONE
     # At the wall: the zero at u = 0 is taken out.
     if side * passing[1] > tiny:
-        return first_zero(passing[1:], order - 1, side, until)
+        for p in range(order):
+            passing[p] = passing[p + 1]
+        return first_zero(passing, order - 1, side, until)
     if side * passing[1] < -tiny:
         return 0.0
     passing[0] = 0.0
@@ -209,69 +224,67 @@ def _meets(
     return NONE
 
 
-@njit(cache=True, **SUMS)
+@njit(cache=True, **INTERNAL)
 def first_wall(order: int, tiny: float, signs: Ints, series: Series, normals: Floats, aligned: int) -> float:
     """Return where on the stretch the neuron first meets a wall, or `NONE`.
 
     A wall is looked at closely if S z may vanish: its terms after the second take away at most Σ_{p>2} ‖w_p‖.
     """
-    inner, norms, reach, later = series.inner, series.norms, 0.0, 0.0
+    inner, _, norms, passing = series
+    reach, later = 0.0, 0.0
     for p in range(1, order + 1):
         reach += norms[p]
         if p > 2:
             later += norms[p]
     first = NONE
     for w in range(signs.size):
-        sign = signs[w]
-        if sign == 0:
+        if signs[w] == 0:
             continue
-        z = sign * (inner[0, w] if aligned else dot(inner[0], normals, w))
-        if z > reach + tiny:
-            continue
-        until = min(first, 1.0)
-        if order > 1 and z > tiny:
-            slope = sign * (inner[1, w] if aligned else dot(inner[1], normals, w))
-            bend = sign * (inner[2, w] if aligned else dot(inner[2], normals, w))
-            if lowest(z, slope, bend, until) > later + tiny:
-                continue
-        first = min(first, _meets(w, sign, order, tiny, until, series, normals))
+        side, until = float(signs[w]), min(first, 1.0)
+        for p in range(order + 1):
+            passing[p] = _along(inner, p, normals, w, aligned)
+            if p == 0 and side * passing[0] > reach + tiny:
+                break
+            if p == 2 and side * passing[0] > tiny:
+                low = lowest(side * passing[0], side * passing[1], side * passing[2], until)
+                if low > later + tiny:
+                    break
+        else:
+            first = min(first, _meets(order, side, tiny, until, passing))
     return first
 
 
 @njit(cache=True, **ONCE)
 def _leaves(
-    share: float, way: float, rest: float, pulls: Floats, push: Push, meeting: Meeting, jumps: Floats,
+    share: float, way: float, rest: float, forces: Floats, frame: Frame, meeting: Meeting, jumps: Floats,
     normals: Floats,
 ) -> bool:  # fmt: skip
     """Return whether a neuron on walls with dependent normals is pulled off at a share of the step."""
-    frame, box, size, poly, forces = push.frame, meeting.box, normals.shape[1], push.poly, push.forces
-    for i in range(size):
-        total = forces[poly.size - 1, i]
-        for p in range(poly.size - 2, -1, -1):
-            total = total * share + forces[p, i]
-        meeting.rest[i], box.force[i], pulls[i] = total, total, total
-    project(pulls, frame)
-    repelled, count = False, frame.sizes[0]
+    rows, _, on, sizes = frame
+    walls, sides, found = meeting.walls, meeting.sides, meeting.jumps
+    bounds, x, force = meeting.bounds, meeting.x, meeting.force
+    others, pulls = meeting.rest, meeting.pulls
+    forces_at(share, forces, others)
+    for i in range(force.size):
+        force[i], pulls[i] = others[i], others[i]
+    project(pulls, rows, sizes[1])
+    repelled, count = False, sizes[0]
     for k in range(count):
-        w = frame.walls[k]
-        shift(jumps, w, share, 1.0, poly)
-        meeting.walls[k], meeting.sides[k], meeting.jumps[k] = w, ON, poly[0]
-        box.walls[k], box.bounds[k], box.x[k] = w, abs(poly[0]), 0.0
-        repelled = repelled or way * poly[0] <= 0.0
+        walls[k], sides[k], found[k] = on[k], ON, polynomial_at(share, on[k], jumps)
+        bounds[k], x[k] = abs(found[k]), 0.0
+        repelled = repelled or way * found[k] <= 0.0
     if repelled:
         settle(count, count, way, rest, meeting, normals)
     else:
-        shorten(box, count, normals)
-    square = 0.0
-    for i in range(size):
-        apart = box.force[i] - pulls[i]
-        square += apart * apart
-    return sqrt(square) > rest
+        shorten(count, meeting, normals)
+    for i in range(force.size):
+        pulls[i] -= force[i]
+    return sqrt(squared(pulls)) > rest
 
 
 @njit(cache=True, **INTERNAL)
 def first_leaving(
-    span: tuple[float, float], way: float, rest: float, pulls: Floats, push: Push, meeting: Meeting,
+    span: tuple[float, float], way: float, rest: float, forces: Floats, frame: Frame, meeting: Meeting,
     jumps: Floats, normals: Floats,
 ) -> float:  # fmt: skip
     """Return where on a stretch (start, length) a neuron is pulled off dependent walls, or `NONE`.
@@ -280,7 +293,7 @@ def first_leaving(
     """
     before, after, u = 0.0, NONE, 0.0
     while after == NONE or after - before > 1e-13:
-        if _leaves(span[0] + span[1] * u, way, rest, pulls, push, meeting, jumps, normals):
+        if _leaves(span[0] + span[1] * u, way, rest, forces, frame, meeting, jumps, normals):
             if u == 0.0:
                 return 0.0
             after = u
@@ -294,17 +307,20 @@ def first_leaving(
 
 @njit(cache=True, **INTERNAL)
 def first_release(
-    start: float, length: float, way: float, rest: float, push: Push, passing: Floats, jumps: Floats,
-    aligned: int,
+    span: tuple[float, float], way: float, rest: float, push: Push, frame: Frame, passing: Floats,
+    jumps: Floats, aligned: int,
 ) -> float:  # fmt: skip
-    """Return where on the stretch a neuron is pulled off walls with independent normals, or `NONE`."""
-    frame, poly, other, found, forces = push.frame, push.poly, push.other, push.multipliers, push.forces
+    """Return where on a stretch (start, length) a neuron is pulled off walls with independent normals, or
+    `NONE`.
+    """
+    forces, _, _, _, found, poly, other = push
+    walls, count = frame.walls, frame.sizes[0]
+    start, length = span
     terms, first = poly.size, NONE
-    for k in range(frame.sizes[0]):
-        w = frame.walls[k]
-        shift(jumps, w, start, length, poly)
+    for k in range(count):
+        shift(jumps, walls[k], start, length, poly)
         if aligned:
-            shift(forces, w, start, length, other)
+            shift(forces, walls[k], start, length, other)
         else:
             factor = 1.0
             for p in range(terms):

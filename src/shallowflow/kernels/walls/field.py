@@ -44,8 +44,9 @@ TERMS = 6
 """Coefficients of the forces: as many as a step has nodes."""
 STRETCH = 1.0
 """∫‖D‖ of a stretch that one series covers."""
-NEGLIGIBLE, UNSEEN = 1e-17, 1e-6
-"""A sum of terms counts for nothing below this share of the neuron's size, or below this of the tolerance."""
+NEGLIGIBLE, UNSEEN = 1e-17, 1e-4
+"""A sum of terms counts for nothing below this share of the neuron's size, or below this of the tolerance: a
+hundred stretches of a step then leave out less than its sweeps do."""
 NONE = 2.0
 MOST_MARCHES = 80
 
@@ -60,13 +61,19 @@ def dot(x: Floats, rows: Floats, row: int) -> float:
 
 
 @njit(cache=True, **SUMS)
-def lengths_of(rows: Floats, lengths: Floats) -> None:
-    """Write the norms of rows."""
-    for p in range(rows.shape[0]):
-        square = 0.0
-        for i in range(rows.shape[1]):
-            square += rows[p, i] * rows[p, i]
-        lengths[p] = sqrt(square)
+def squared(x: Floats) -> float:
+    """Return ‖x‖²."""
+    total = 0.0
+    for i in range(x.size):
+        total += x[i] * x[i]
+    return total
+
+
+@njit(cache=True, **SUMS)
+def add_row(target: Floats, factor: float, rows: Floats, row: int) -> None:
+    """Add factor·rows[row] to a vector."""
+    for i in range(target.size):
+        target[i] += factor * rows[row, i]
 
 
 @njit(cache=True, **SUMS)
@@ -82,24 +89,23 @@ def expand(
 ) -> int:
     """Write the Taylor series of (w, a) over u ∈ [0, 1]; return its last order.
 
-    forces (TERMS, r): D_p; tails (TERMS,): Σ_{p≥j} ‖D_p‖; inner (TERMS + ORDER, r), outer (TERMS + ORDER,):
-    the series after TERMS − 1 zeros; norms (ORDER + 1,): ‖w_l‖; negligible: what may be left out, as a share
-    of ‖(w, a)‖.
+    forces (TERMS, r): D_p; tails (TERMS,): Σ_{p≥j} ‖D_p‖; inner (ORDER + TERMS, r), outer (ORDER + TERMS,):
+    the series, and zeros after it, which are what the rows −1, −2, … before it are; norms (ORDER + 1,):
+    ‖w_l‖; negligible: what may be left out, as a share of ‖(w, a)‖.
     """
-    row = TERMS - 1
     square = 0.0
     for i in range(w.size):
-        inner[row, i] = w[i]
+        inner[0, i] = w[i]
         square += w[i] * w[i]
-    outer[row], norms[0] = a, sqrt(square)
-    s0, s1, s2, s3, s4, s5 = sqrt(square + a * a), 0.0, 0.0, 0.0, 0.0, 0.0
+    outer[0], norms[0] = a, sqrt(square)
+    s1 = s2 = s3 = s4 = s5 = 0.0
+    s0 = sqrt(square + a * a)
     small = negligible * s0
-    for order in range(1, ORDER + 1):
+    for row in range(1, ORDER + 1):
         left = tails[0] * s0 + tails[1] * s1 + tails[2] * s2 + tails[3] * s3 + tails[4] * s4 + tails[5] * s5
-        if left <= small * order:
-            return order - 1
-        row += 1
-        share = -1.0 / order
+        if left <= small * row:
+            return row - 1
+        share = -1.0 / row
         a0, a1, a2 = share * outer[row - 1], share * outer[row - 2], share * outer[row - 3]
         a3, a4, a5 = share * outer[row - 4], share * outer[row - 5], share * outer[row - 6]
         pull, square = 0.0, 0.0
@@ -112,8 +118,9 @@ def expand(
             square += new * new
             inner[row, i] = new
         pull *= share
-        outer[row], norms[order] = pull, sqrt(square)
-        s5, s4, s3, s2, s1, s0 = s4, s3, s2, s1, s0, sqrt(square + pull * pull)
+        outer[row], norms[row] = pull, sqrt(square)
+        s5, s4, s3 = s4, s3, s2
+        s2, s1, s0 = s1, s0, sqrt(square + pull * pull)
     return ORDER
 
 
@@ -287,11 +294,10 @@ class Sums(NamedTuple):
     losses: Floats
 
 
-def new_field(nodes: Floats, problem: Problem) -> Field:
-    """Return a field on these nodes, without forces."""
+def new_field(powers: Floats, problem: Problem) -> Field:
+    """Return a field without forces; powers (q, q): from values at the nodes to coefficients."""
     walls, rank = problem.normals.shape
-    terms = len(nodes)
-    powers = np.ascontiguousarray(np.linalg.inv(np.vander(nodes, increasing=True)))
+    terms = len(powers)
     tables = np.zeros((terms, walls)), np.zeros((terms, walls)), np.zeros((walls, terms * rank))
     return Field(*tables, np.zeros(terms * rank), powers)
 
@@ -307,89 +313,89 @@ def new_sums(shares: int, problem: Problem) -> Sums:
 @njit(cache=True, **INTERNAL)
 def set_field(pulls: Floats, field: Field, problem: Problem) -> None:
     """Set the polynomials of the forces from the pulls c (q, n) at the nodes."""
-    terms, samples, normals = pulls.shape[0], problem.samples, problem.normals
-    walls, rank = normals.shape
-    half, mean = 0.5 * (1.0 - problem.slope), 0.5 * (1.0 + problem.slope)
+    means, jumps, vectors, base, powers = field
+    normals, (walls, sides, lengths, _), aligned, scale, slope, _, _, _ = problem
+    terms, rank = pulls.shape[0], normals.shape[1]
     for p in range(terms):
-        for w in range(walls):
-            field.means[p, w] = 0.0
-            field.jumps[p, w] = 0.0
-        for k in range(samples.targets.size):
+        for w in range(normals.shape[0]):
+            means[p, w], jumps[p, w] = 0.0, 0.0
+        for k in range(lengths.size):
             coefficient = 0.0
             for node in range(terms):
-                coefficient += field.powers[p, node] * pulls[node, k]
-            coefficient *= problem.scale * samples.lengths[k]
-            field.jumps[p, samples.walls[k]] += half * coefficient
-            field.means[p, samples.walls[k]] += mean * samples.sides[k] * coefficient
-    if problem.aligned:
+                coefficient += powers[p, node] * pulls[node, k]
+            coefficient *= 0.5 * scale * lengths[k]
+            jumps[p, walls[k]] += (1.0 - slope) * coefficient
+            means[p, walls[k]] += (1.0 + slope) * sides[k] * coefficient
+    if aligned:
         return
     for i in range(terms * rank):
-        field.base[i] = 0.0
-    for w in range(walls):
+        base[i] = 0.0
+    for w in range(normals.shape[0]):
         for p in range(terms):
-            lower, jump = field.means[p, w] - field.jumps[p, w], 2.0 * field.jumps[p, w]
+            lower, jump = means[p, w] - jumps[p, w], 2.0 * jumps[p, w]
             for i in range(rank):
-                field.vectors[w, p * rank + i] = jump * normals[w, i]
-                field.base[p * rank + i] += lower * normals[w, i]
+                vectors[w, p * rank + i] = jump * normals[w, i]
+                base[p * rank + i] += lower * normals[w, i]
 
 
 @njit(cache=True, **ONCE)
-def _settled(row: int, sums: Sums, problem: Problem) -> float:
+def _settled(row: int, predictions: Floats, pulls: Floats, targets: Floats, problem: Problem) -> float:
     """Set the pulls of one share from its predictions; return the loss times the speed."""
-    samples, total = problem.samples, problem.constant
-    for k in range(samples.targets.size):
-        target, prediction = samples.targets[k], sums.predictions[row, k]
-        if problem.loss == LOGISTIC:
+    _, _, _, _, _, weight, loss, total = problem
+    for k in range(targets.size):
+        target, prediction = targets[k], predictions[row, k]
+        if loss == LOGISTIC:
             margin = prediction * target
             small = exp(-abs(margin))
-            sums.pulls[row, k] = -problem.weight * target * (small if margin > 0.0 else 1.0) / (1.0 + small)
-            total += problem.weight * (max(-margin, 0.0) + log1p(small))
+            pulls[row, k] = -weight * target * (small if margin > 0.0 else 1.0) / (1.0 + small)
+            total += weight * (max(-margin, 0.0) + log1p(small))
         else:
             residual = prediction - target
-            sums.pulls[row, k] = problem.weight * residual
-            total += (0.5 * problem.weight if problem.loss == SQUARE else 1.0) * residual * residual
-    if problem.loss == SQUARE or problem.loss == LOGISTIC:
+            pulls[row, k] = weight * residual
+            total += (0.5 * weight if loss == SQUARE else 1.0) * residual * residual
+    if loss != NORM:
         return total
     norm = sqrt(total)
-    for k in range(samples.targets.size):
-        sums.pulls[row, k] = sums.pulls[row, k] / norm if norm > 0.0 else 0.0
-    return problem.weight * norm
+    for k in range(targets.size):
+        pulls[row, k] = pulls[row, k] / norm if norm > 0.0 else 0.0
+    return weight * norm
 
 
 @njit(cache=True, **INTERNAL)
 def set_pulls(shares: int, sums: Sums, problem: Problem) -> None:
     """Set predictions, pulls and losses at the shares from the sums over neurons."""
-    samples, normals, slope = problem.samples, problem.normals, problem.slope
+    active, everyone, predictions, pulls, losses = sums
+    normals, (walls, sides, lengths, targets), aligned, scale, slope, _, _, _ = problem
     rank = normals.shape[1]
     for row in range(shares):
-        for k in range(samples.targets.size):
-            w = samples.walls[k]
+        for k in range(targets.size):
+            w = walls[k]
             plus, all_of_them = 0.0, 0.0
-            if problem.aligned:
-                plus, all_of_them = sums.active[w, row], sums.everyone[row * rank + w]
+            if aligned:
+                plus, all_of_them = active[w, row], everyone[row * rank + w]
             else:
                 for i in range(rank):
-                    plus += sums.active[w, row * rank + i] * normals[w, i]
-                    all_of_them += sums.everyone[row * rank + i] * normals[w, i]
+                    plus += active[w, row * rank + i] * normals[w, i]
+                    all_of_them += everyone[row * rank + i] * normals[w, i]
             minus = plus - all_of_them
-            height = plus - slope * minus if samples.sides[k] > 0.0 else minus - slope * plus
-            sums.predictions[row, k] = problem.scale * samples.lengths[k] * height
-        sums.losses[row] = _settled(row, sums, problem)
+            height = plus - slope * minus if sides[k] > 0.0 else minus - slope * plus
+            predictions[row, k] = scale * lengths[k] * height
+        losses[row] = _settled(row, predictions, pulls, targets, problem)
 
 
 @njit(cache=True, **ONCE)
 def largest(field: Field) -> float:
     """Return the largest force of a wall at the beginning of a step."""
-    largest = 0.0
-    for w in range(field.means.shape[1]):
-        largest = max(largest, abs(field.means[0, w]), abs(field.jumps[0, w]))
-    return largest
+    means, jumps, most = field.means, field.jumps, 0.0
+    for w in range(means.shape[1]):
+        most = max(most, abs(means[0, w]), abs(jumps[0, w]))
+    return most
 
 
 @njit(cache=True, **ONCE)
-def spanned(pulls: Floats, step: float, problem: Problem) -> float:
-    """Return H·scale·max_i Σ_k ρ_k |c_ik|, a bound on ∫‖D‖."""
-    worst, lengths = 0.0, problem.samples.lengths
+def spanned(pulls: Floats, lengths: Floats) -> float:
+    """Return max_i Σ_k ρ_k |c_ik|: times H·scale, a bound on ∫‖D‖."""
+    worst = 0.0
     for node in range(pulls.shape[0]):
         total = 0.0
         for k in range(lengths.size):
@@ -397,4 +403,4 @@ def spanned(pulls: Floats, step: float, problem: Problem) -> float:
         # Not max, which would lose NaN.
         if not total <= worst:
             worst = total
-    return step * problem.scale * worst
+    return worst

@@ -30,8 +30,8 @@ import numpy as np
 from numba import njit
 
 from shallowflow.arrays import Floats, Ints
-from shallowflow.kernels.shared.compilation import INTERNAL, ONCE, SUMS, Signed
-from shallowflow.kernels.walls.field import dot
+from shallowflow.kernels.shared.compilation import INTERNAL, ONCE
+from shallowflow.kernels.walls.field import add_row, dot, squared
 
 DEPENDENT = 1e-9
 """A unit normal with a smaller part outside the span of others depends on them."""
@@ -44,160 +44,162 @@ class Frame(NamedTuple):
     """Walls and an orthonormal basis of the span of their normals.
 
     rows (r, r): the basis; triangle (r, r): normals in it, of those that are independent; walls (W,): their
-    numbers; independent (r,): positions in `walls` of the independent ones; sizes (2,): how many walls, and
-    the rank.
+    numbers; sizes (2,): how many walls, and the rank.
     """
 
     rows: Floats
     triangle: Floats
     walls: Ints
-    independent: Ints
     sizes: Ints
 
 
-class Box(NamedTuple):
-    """The problem of least norm: walls (W,), bounds |C_w| (W,) and x (W,) of those that hold, D (r,); a
-    frame, an order (W,) and a solution (r,) to work with.
+class Meeting(NamedTuple):
+    """Walls at which a neuron is: walls (W,), sides it came from (W,): ±1 or `ON`, signs after it (W,) (at
+    first those of the repelling ones) and the best so far (W,); half jumps C (W,), how fast it arrives (W,);
+    rest (r,): D without them, pulls (r,): D before.
+
+    The problem of least norm: bounds (W,), x (W,), D = force (r,); a solution (r,) and a frame to work with.
     """
 
     walls: Ints
+    sides: Ints
+    signs: Ints
+    best: Ints
+    jumps: Floats
+    speeds: Floats
     bounds: Floats
     x: Floats
+    rest: Floats
+    pulls: Floats
     force: Floats
-    frame: Frame
-    order: Ints
     solution: Floats
+    frame: Frame
 
 
 def new_frame(walls: int, rank: int) -> Frame:
     """Return an empty frame."""
-    square, whole = (rank, rank), np.zeros(2, np.int64)
-    positions = np.zeros(max(walls, 1), np.int64), np.zeros(rank, np.int64)
-    return Frame(np.zeros(square), np.zeros(square), *positions, whole)
+    square = rank, rank
+    return Frame(np.zeros(square), np.zeros(square), np.zeros(max(walls, 1), np.int64), np.zeros(2, np.int64))
 
 
-def new_box(walls: int, rank: int) -> Box:
-    """Return an empty box."""
+def new_meeting(walls: int, rank: int) -> Meeting:
+    """Return an empty meeting."""
     many = max(walls, 1)
-    lists = np.zeros(many, np.int64), np.zeros(many), np.zeros(many), np.zeros(rank)
-    return Box(*lists, new_frame(walls, rank), np.zeros(many, np.int64), np.zeros(rank))
+    on, sides, signs, best = (np.zeros(many, np.int64) for _ in range(4))
+    jumps, speeds, bounds, x = (np.zeros(many) for _ in range(4))
+    rest, pulls, force, solution = (np.zeros(rank) for _ in range(4))
+    numbers = jumps, speeds, bounds, x, rest, pulls, force, solution
+    return Meeting(on, sides, signs, best, *numbers, new_frame(walls, rank))
 
 
-@njit(cache=True, **SUMS)
+@njit(cache=True, **INTERNAL)
 def extend(frame: Frame, normals: Floats, wall: int) -> bool:
     """Add a wall; return whether its normal was independent of those before (Gram–Schmidt, twice)."""
-    size, rank = normals.shape[1], frame.sizes[1]
-    frame.walls[frame.sizes[0]] = wall
-    frame.sizes[0] += 1
+    rows, triangle, walls, sizes = frame
+    size, rank = normals.shape[1], sizes[1]
+    walls[sizes[0]] = wall
+    sizes[0] += 1
     if rank == size:
         return False
-    new = frame.rows[rank]
+    new = rows[rank]
     for i in range(size):
         new[i] = normals[wall, i]
     for k in range(rank):
-        frame.triangle[rank, k] = 0.0
-    for _ in range(2):
-        for k in range(rank):
-            part = 0.0
-            for i in range(size):
-                part += frame.rows[k, i] * new[i]
-            frame.triangle[rank, k] += part
-            for i in range(size):
-                new[i] -= part * frame.rows[k, i]
-    square = 0.0
-    for i in range(size):
-        square += new[i] * new[i]
-    length = sqrt(square)
+        triangle[rank, k] = 0.0
+    for turn in range(2 * rank):
+        k = turn % rank
+        part = dot(new, rows, k)
+        triangle[rank, k] += part
+        add_row(new, -part, rows, k)
+    length = sqrt(squared(new))
     if length < DEPENDENT:
         return False
     for i in range(size):
         new[i] /= length
-    frame.triangle[rank, rank] = length
-    frame.independent[rank] = frame.sizes[0] - 1
-    frame.sizes[1] += 1
+    triangle[rank, rank] = length
+    sizes[1] += 1
     return True
 
 
-@njit(cache=True, **SUMS)
-def project(vector: Floats, frame: Frame) -> None:
-    """Take out of a vector (r,) its part in the span of the frame; exactly zero if that is everything."""
-    size, rank = vector.size, frame.sizes[1]
+@njit(cache=True, **INTERNAL)
+def project(vector: Floats, rows: Floats, rank: int) -> None:
+    """Take out of a vector (r,) its part in the span of the first rows; exactly zero if that is all."""
+    size = vector.size
     if rank == size:
         for i in range(size):
             vector[i] = 0.0
         return
     for k in range(rank):
-        part = 0.0
-        for i in range(size):
-            part += frame.rows[k, i] * vector[i]
-        for i in range(size):
-            vector[i] -= part * frame.rows[k, i]
-
-
-@njit(cache=True, **SUMS)
-def multipliers(force: Floats, frame: Frame, solution: Floats) -> None:
-    """Write what the independent normals of the frame must add to D (r,) so that nothing of it is left in
-    their span: Lᵀ μ = −Q D, (rank,).
-    """
-    rank = frame.sizes[1]
-    for k in range(rank - 1, -1, -1):
-        part = 0.0
-        for i in range(force.size):
-            part -= frame.rows[k, i] * force[i]
-        for later in range(k + 1, rank):
-            part -= frame.triangle[later, k] * solution[later]
-        solution[k] = part / frame.triangle[k, k]
-
-
-@njit(cache=True, **ONCE)
-def _solve_inside(box: Box, count: int, normals: Floats) -> bool:
-    """Move all x strictly inside their bounds to where D has no part along them; return whether that fits."""
-    frame = box.frame
-    frame.sizes[0], frame.sizes[1] = 0, 0
-    inside = 0
-    for k in range(count):
-        if abs(box.x[k]) < box.bounds[k]:
-            if not extend(frame, normals, box.walls[k]):
-                return False
-            box.order[inside] = k
-            inside += 1
-    multipliers(box.force, frame, box.solution)
-    for place in range(inside):
-        k = box.order[place]
-        if abs(box.x[k] + box.solution[place]) >= box.bounds[k]:
-            return False
-    for place in range(inside):
-        k = box.order[place]
-        box.x[k] += box.solution[place]
-        for i in range(box.force.size):
-            box.force[i] += box.solution[place] * normals[box.walls[k], i]
-    return True
+        add_row(vector, -dot(vector, rows, k), rows, k)
 
 
 @njit(cache=True, **INTERNAL)
-def shorten(box: Box, count: int, normals: Floats) -> None:
+def multipliers(force: Floats, rows: Floats, triangle: Floats, rank: int, solution: Floats) -> None:
+    """Write what the independent normals of a frame must add to D (r,) so that nothing of it is left in their
+    span: Lᵀ μ = −Q D, (rank,).
+    """
+    for k in range(rank):
+        solution[k] = -dot(force, rows, k)
+    for k in range(rank - 1, -1, -1):
+        solution[k] /= triangle[k, k]
+        for earlier in range(k):
+            solution[earlier] -= triangle[k, earlier] * solution[k]
+
+
+@njit(cache=True, **ONCE)
+def _solve_inside(count: int, meeting: Meeting, normals: Floats) -> None:
+    """Move all x strictly inside their bounds to where D has no part along them, if that fits."""
+    walls, bounds, x = meeting.walls, meeting.bounds, meeting.x
+    force, solution, frame = meeting.force, meeting.solution, meeting.frame
+    sizes = frame.sizes
+    sizes[0], sizes[1] = 0, 0
+    fits = True
+    for k in range(count):
+        if abs(x[k]) < bounds[k]:
+            fits = fits and extend(frame, normals, walls[k])
+    if not fits:
+        return
+    multipliers(force, frame.rows, frame.triangle, sizes[1], solution)
+    place = 0
+    for k in range(count):
+        if abs(x[k]) < bounds[k]:
+            fits = fits and abs(x[k] + solution[place]) < bounds[k]
+            place += 1
+    if not fits:
+        return
+    place = 0
+    for k in range(count):
+        if abs(x[k]) < bounds[k]:
+            x[k] += solution[place]
+            add_row(force, solution[place], normals, walls[k])
+            place += 1
+
+
+@njit(cache=True, **INTERNAL)
+def shorten(count: int, meeting: Meeting, normals: Floats) -> None:
     """Make D = D_rest + Σ x_k e_k as short as possible with |x_k| ≤ bounds_k, from the present x.
 
     Coordinate by coordinate, with now and then a solution on those strictly inside their bounds.
     """
-    size, largest = box.force.size, 0.0
+    walls, bounds, x = meeting.walls, meeting.bounds, meeting.x
+    force, largest = meeting.force, 0.0
     for k in range(count):
-        largest = max(largest, box.bounds[k])
+        largest = max(largest, bounds[k])
     for turn in range(MOST_ROUNDS):
         moved = 0.0
         for k in range(count):
-            wall = box.walls[k]
-            new = min(max(box.x[k] - dot(box.force, normals, wall), -box.bounds[k]), box.bounds[k])
-            change = new - box.x[k]
+            if bounds[k] == 0.0:
+                continue
+            new = min(max(x[k] - dot(force, normals, walls[k]), -bounds[k]), bounds[k])
+            change = new - x[k]
             if change != 0.0:
-                box.x[k] = new
-                for i in range(size):
-                    box.force[i] += change * normals[wall, i]
+                x[k] = new
+                add_row(force, change, normals, walls[k])
                 moved = max(moved, abs(change))
         if moved <= SMALL_CHANGE * largest or count == 1:
             return
         if turn % SOLVE_EVERY == SOLVE_EVERY - 1:
-            _solve_inside(box, count, normals)
+            _solve_inside(count, meeting, normals)
 
 
 ON = 0
@@ -206,28 +208,8 @@ MOST_TRIED = 6
 """With so many repelling walls all ways are looked at; with more, one turned sign at a time."""
 TIE = 1e-9
 FULLY = 1.0 - 1e-12
-
-
-class Meeting(NamedTuple):
-    """Walls at which a neuron is: walls (W,), sides it came from (W,): ±1 or `ON`, half jumps C (W,), signs
-    after it (W,), those of the repelling ones (W,) and the best so far (W,); rest (r,): D without them.
-    """
-
-    walls: Ints
-    sides: Ints
-    jumps: Floats
-    signs: Ints
-    trial: Ints
-    best: Ints
-    rest: Floats
-    box: Box
-
-
-def new_meeting(walls: int, rank: int) -> Meeting:
-    """Return an empty meeting."""
-    many = max(walls, 1)
-    one, two, three, four, five = (np.zeros(many, np.int64) for _ in range(5))
-    return Meeting(one, two, np.zeros(many), three, four, five, np.zeros(rank), new_box(walls, rank))
+IN_SPAN = 1e-7
+"""A unit normal with a smaller part outside the span of walls along which a neuron slides is of them."""
 
 
 @njit(cache=True, **INTERNAL)
@@ -241,82 +223,96 @@ def uniform(number: int) -> float:
 
 
 @njit(cache=True, **ONCE)
-def _shortest(count: int, outer: float, meeting: Meeting, normals: Floats) -> int:
-    """Set D of least norm for the present signs of the repelling walls; return how many walls hold."""
-    box, size = meeting.box, meeting.rest.size
-    for i in range(size):
-        box.force[i] = meeting.rest[i]
-    held = Signed(0)
-    for k in range(count):
-        wall, jump = meeting.walls[k], meeting.jumps[k]
-        if outer * jump > 0.0:
-            box.walls[held], box.bounds[held], box.x[held] = wall, abs(jump), 0.0
-            held += 1
-        else:
-            for i in range(size):
-                box.force[i] += meeting.trial[k] * jump * normals[wall, i]
-    shorten(box, held, normals)
-    return held
-
-
-@njit(cache=True, **INTERNAL)
 def _agree(count: int, outer: float, rest: float, meeting: Meeting, normals: Floats) -> float:
-    """Turn signs of repelling walls until no velocity is against its sign; return ‖D‖².
+    """Turn signs of repelling walls until no velocity is against its sign, with D of least norm for the
+    attracting ones; return ‖D‖².
 
     rest: a part of D along a normal that counts as none.
     """
+    walls, signs, jumps = meeting.walls, meeting.signs, meeting.jumps
+    bounds, x = meeting.bounds, meeting.x
+    force, others = meeting.force, meeting.rest
     way = 1.0 if outer > 0.0 else -1.0
     for _ in range(2 * count + 4):
-        _shortest(count, outer, meeting, normals)
+        for i in range(force.size):
+            force[i] = others[i]
+        for k in range(count):
+            x[k], bounds[k] = 0.0, abs(jumps[k])
+            if not outer * jumps[k] > 0.0:
+                bounds[k] = 0.0
+                add_row(force, signs[k] * jumps[k], normals, walls[k])
+        shorten(count, meeting, normals)
         turned = False
         for k in range(count):
-            if outer * meeting.jumps[k] <= 0.0:
-                speed = -way * dot(meeting.box.force, normals, meeting.walls[k])
-                if meeting.trial[k] * speed < -rest:
-                    meeting.trial[k] = -meeting.trial[k]
-                    turned = True
+            if outer * jumps[k] <= 0.0 and -signs[k] * way * dot(force, normals, walls[k]) < -rest:
+                signs[k] = -signs[k]
+                turned = True
         if not turned:
             break
-    square = 0.0
-    for i in range(meeting.rest.size):
-        square += meeting.box.force[i] * meeting.box.force[i]
-    return square
+    return squared(force)
 
 
 @njit(cache=True, **ONCE)
-def _ways(count: int, outer: float, rest: float, steepest: bool, meeting: Meeting, normals: Floats) -> int:
-    """Try other signs of the repelling walls; return 2 if there are other ways than the present one, else 1.
+def _stuck(count: int, square: float, rest: float, meeting: Meeting, normals: Floats) -> bool:
+    """Return whether no side pushes the neuron off; square: ‖D‖². At w = 0 all walls meet."""
+    walls, force = meeting.walls, meeting.force
+    if count == normals.shape[0] or square <= rest * rest:
+        return True
+    pushed = False
+    for k in range(count):
+        pushed = pushed or abs(dot(force, normals, walls[k])) > rest
+    return not pushed
 
-    steepest: keep the way with the longest D. Where that leaves, to stay would have been a way, too.
+
+@njit(cache=True, **ONCE)
+def _try(number: int, passing: int, count: int, outer: float, steepest: bool, meeting: Meeting) -> None:
+    """Give the repelling walls the signs of a way: the best so far, but for those that may be turned."""
+    sides, signs, best = meeting.sides, meeting.signs, meeting.best
+    jumps, place = meeting.jumps, 0
+    for k in range(count):
+        signs[k] = best[k]
+        if outer * jumps[k] <= 0.0 and (steepest or sides[k] == ON):
+            if passing <= MOST_TRIED:
+                signs[k] = 1 if number >> place & 1 else -1
+            elif place == number:
+                signs[k] = -best[k]
+            place += 1
+
+
+@njit(cache=True, **ONCE)
+def _ways(count: int, outer: float, rest: float, drawn: bool, meeting: Meeting, normals: Floats) -> int:
+    """Let the signs of the repelling walls agree, from those they have; if they are drawn try others, too.
+    Return 2 if there are other ways than the first one, else 1.
+
+    A neuron that is stuck keeps the way with the longest D. Where that leaves, to stay would have been a way,
+    too.
     """
-    passing = 0
-    for k in range(count):
-        passing += outer * meeting.jumps[k] <= 0.0 and (steepest or meeting.sides[k] == ON)
-    longest, ways = _agree(count, outer, rest, meeting, normals), 1
-    for k in range(count):
-        meeting.best[k] = meeting.trial[k]
-    tries = 1 << passing if passing <= MOST_TRIED else passing
-    for number in range(tries):
-        place = 0
-        for k in range(count):
-            meeting.trial[k] = meeting.best[k]
-            if outer * meeting.jumps[k] <= 0.0 and (steepest or meeting.sides[k] == ON):
-                if passing <= MOST_TRIED:
-                    meeting.trial[k] = 1 if number >> place & 1 else -1
-                elif place == number:
-                    meeting.trial[k] = -meeting.best[k]
-                place += 1
+    sides, signs, best = meeting.sides, meeting.signs, meeting.best
+    jumps, steepest = meeting.jumps, False
+    longest, ways = 0.0, 1
+    passing, tries = 0, 0
+    # First as they are, then the others, at last the best again.
+    for number in range(-1, (1 << MOST_TRIED) + normals.shape[0] + 1):
+        if number > tries or (number == 0 and not drawn):
+            break
+        if number == tries:
+            for k in range(count):
+                signs[k] = best[k]
+        elif number >= 0:
+            _try(number, passing, count, outer, steepest, meeting)
         square = _agree(count, outer, rest, meeting, normals)
-        for k in range(count):
-            if outer * meeting.jumps[k] < 0.0 and meeting.trial[k] != meeting.best[k]:
+        if number < 0:
+            steepest = _stuck(count, square, rest, meeting, normals)
+            for k in range(count):
+                passing += outer * jumps[k] <= 0.0 and (steepest or sides[k] == ON)
+            tries = 1 << passing if passing <= MOST_TRIED else passing
+        for k in range(count if 0 <= number < tries else 0):
+            if outer * jumps[k] < 0.0 and signs[k] != best[k]:
                 ways = 2
-        if steepest and square > longest * (1.0 + TIE) + rest * rest:
+        if number < 0 or (number < tries and steepest and square > longest * (1.0 + TIE) + rest * rest):
             longest = square
             for k in range(count):
-                meeting.best[k] = meeting.trial[k]
-    for k in range(count):
-        meeting.trial[k] = meeting.best[k]
-    _agree(count, outer, rest, meeting, normals)
+                best[k] = signs[k]
     if steepest:
         return 2 if longest > rest * rest else 1
     return ways
@@ -325,26 +321,26 @@ def _ways(count: int, outer: float, rest: float, steepest: bool, meeting: Meetin
 @njit(cache=True, **ONCE)
 def _draw(neuron: int, count: int, outer: float, meeting: Meeting, normals: Floats) -> bool:
     """Give every repelling wall a first sign; return whether the neuron is on such a wall."""
-    box, drawn, size = meeting.box, False, meeting.rest.size
+    sides, signs, jumps = meeting.sides, meeting.signs, meeting.jumps
+    bounds, x = meeting.bounds, meeting.x
+    force, others = meeting.force, meeting.rest
+    drawn = False
     for k in range(count):
-        if not outer * meeting.jumps[k] > 0.0:
-            meeting.trial[k] = -meeting.sides[k]
-            drawn = drawn or meeting.sides[k] == ON
+        if not outer * jumps[k] > 0.0:
+            signs[k] = -sides[k]
+            drawn = drawn or sides[k] == ON
     if not drawn:
         return False
     # What would keep it on all of its walls, had they no bounds.
-    box.frame.sizes[0], box.frame.sizes[1] = 0, 0
-    for i in range(size):
-        box.force[i] = meeting.rest[i]
+    for i in range(force.size):
+        force[i] = others[i]
     for k in range(count):
-        jump = meeting.jumps[k]
-        box.walls[k], box.bounds[k], box.x[k] = meeting.walls[k], 1e3 * abs(jump), 0.0
-    shorten(box, count, normals)
+        bounds[k], x[k] = 1e3 * abs(jumps[k]), 0.0
+    shorten(count, meeting, normals)
     for k in range(count):
-        jump = meeting.jumps[k]
-        if meeting.sides[k] == ON and not outer * jump > 0.0:
-            share = 0.5 + 0.5 * box.x[k] / jump if jump != 0.0 else 0.0
-            meeting.trial[k] = 1 if uniform(neuron + 7919 * k) < share else -1
+        if sides[k] == ON and not outer * jumps[k] > 0.0:
+            share = 0.5 + 0.5 * x[k] / jumps[k] if jumps[k] != 0.0 else 0.0
+            signs[k] = 1 if uniform(neuron + 7919 * k) < share else -1
     return True
 
 
@@ -354,44 +350,25 @@ def settle(neuron: int, count: int, outer: float, rest: float, meeting: Meeting,
 
     outer: a, or a' where a = 0; rest: a force that counts as none.
     """
+    walls, signs, jumps = meeting.walls, meeting.signs, meeting.jumps
+    x, force, frame = meeting.x, meeting.force, meeting.frame
     drawn = _draw(neuron, count, outer, meeting, normals)
-    square, ways = _agree(count, outer, rest, meeting, normals), 1
-    if drawn:
-        # At w = 0 all walls meet.
-        stuck = count == normals.shape[0] or square <= rest * rest
-        if not stuck:
-            stuck = True
-            for k in range(count):
-                stuck = stuck and abs(dot(meeting.box.force, normals, meeting.walls[k])) <= rest
-        ways = _ways(count, outer, rest, stuck, meeting, normals)
-    box, held = meeting.box, 0
-    frame = box.frame
+    ways = _ways(count, outer, rest, drawn, meeting, normals)
     frame.sizes[0], frame.sizes[1] = 0, 0
     for k in range(count):
-        if outer * meeting.jumps[k] > 0.0:
-            share = box.x[held] / meeting.jumps[k]
-            meeting.signs[k] = 1 if share >= FULLY else -1 if share <= -FULLY else 0
-            held += 1
-            if meeting.signs[k] == 0:
-                extend(frame, normals, meeting.walls[k])
-        else:
-            meeting.signs[k] = meeting.trial[k]
-    for k in range(count):
-        if meeting.signs[k] != 0 and _in_span(meeting, k, rest, normals):
-            meeting.signs[k] = 0
+        if outer * jumps[k] > 0.0:
+            share = x[k] / jumps[k]
+            signs[k] = 1 if share >= FULLY else -1 if share <= -FULLY else 0
+            if signs[k] == 0:
+                extend(frame, normals, walls[k])
+    rank = frame.sizes[1]
+    for k in range(count if rank > 0 else 0):
+        # It stays on a wall whose normal depends on those of walls along which it slides.
+        if signs[k] != 0 and abs(dot(force, normals, walls[k])) <= rest:
+            left = 1.0
+            for row in range(rank):
+                part = dot(frame.rows[row], normals, walls[k])
+                left -= part * part
+            if sqrt(max(left, 0.0)) < IN_SPAN:
+                signs[k] = 0
     return 1 if drawn and ways > 1 else 0
-
-
-@njit(cache=True, **ONCE)
-def _in_span(meeting: Meeting, k: int, rest: float, normals: Floats) -> bool:
-    """Return whether the neuron stays on wall k because it slides along others: e_k depends on theirs."""
-    frame, wall = meeting.box.frame, meeting.walls[k]
-    if frame.sizes[1] == 0 or abs(dot(meeting.box.force, normals, wall)) > rest:
-        return False
-    left = 1.0
-    for row in range(frame.sizes[1]):
-        part = 0.0
-        for i in range(normals.shape[1]):
-            part += frame.rows[row, i] * normals[wall, i]
-        left -= part * part
-    return sqrt(max(left, 0.0)) < 1e-7

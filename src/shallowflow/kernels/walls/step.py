@@ -90,6 +90,12 @@ def radau_nodes(count: int) -> Floats:
     return nodes
 
 
+@lru_cache
+def radau_powers(count: int) -> Floats:
+    """Return the matrix (q, q) from values at the Radau nodes to coefficients."""
+    return np.ascontiguousarray(np.linalg.inv(np.vander(radau_nodes(count), increasing=True)))
+
+
 def new_trial(nodes: Floats, shares: Floats, powers: Floats, problem: Problem) -> Trial:
     """Return a trial whose last sweep looks at these shares."""
     terms, samples, walls = len(nodes), problem.samples, len(problem.normals)
@@ -100,46 +106,70 @@ def new_trial(nodes: Floats, shares: Floats, powers: Floats, problem: Problem) -
     return Trial(np.zeros(size), nodes, shares, weights, np.zeros(size), gains, np.zeros(4))
 
 
+@njit(cache=True, **INTERNAL)
+def _clear(active: Floats, everyone: Floats) -> None:
+    """Set sums to zero."""
+    for i in range(everyone.size):
+        everyone[i] = 0.0
+    for w in range(active.shape[0]):
+        for i in range(active.shape[1]):
+            active[w, i] = 0.0
+
+
 @njit(cache=True, **ONCE)
-def _size(residuals: Floats, rows: int, step: float, problem: Problem) -> float:
-    """Return H·scale·max_i ‖ρ R_i‖: what the residuals move a neuron by, relative to its size."""
-    worst, lengths = 0.0, problem.samples.lengths
-    for row in range(rows):
+def _take_over(found: Floats, pulls: Floats) -> None:
+    """Set the pulls at all nodes (q, n) to those at the first share."""
+    for node in range(pulls.shape[0]):
+        for k in range(pulls.shape[1]):
+            pulls[node, k] = found[0, k]
+
+
+@njit(cache=True, **INTERNAL)
+def _residuals(found: Floats, pulls: Floats, residuals: Floats, lengths: Floats) -> float:
+    """Set the residuals R (q, n); return max_i ‖ρ R_i‖: times H·scale, what they move a neuron by, relative
+    to its size.
+    """
+    worst = 0.0
+    for row in range(residuals.shape[0]):
         square = 0.0
         for k in range(lengths.size):
+            residuals[row, k] = found[row, k] - pulls[row, k]
             part = lengths[k] * residuals[row, k]
             square += part * part
         # Not max, which would lose NaN.
         if not square <= worst:
             worst = square
-    return step * problem.scale * sqrt(worst)
+    return sqrt(worst)
 
 
 @njit(cache=True, **ONCE)
-def _kink(step: float, gains: Floats, log: Log) -> float:
-    """Return the largest of what the events' kinks leave to the polynomials of a step."""
+def _kink(gains: Floats, log: Log) -> float:
+    """Return the largest of what the events' kinks leave to the polynomials of a step, by its square."""
+    changes, shares, kinks, used = log
     worst = 0.0
-    for k in range(log.used[0]):
-        share = log.shares[k]
-        worst = max(worst, gains[log.walls[k]] * log.kinks[k] * share * (1.0 - share))
-    return step * step * worst
+    for k in range(used[0]):
+        worst = max(worst, gains[changes[k, 1]] * kinks[k] * shares[k] * (1.0 - shares[k]))
+    return worst
 
 
 @njit(cache=True, **INTERNAL)
-def _missed(sums: Sums, trial: Trial, problem: Problem) -> float:
-    """Return what the polynomials of the pulls miss at worst at the shares of the last sweep."""
+def _missed(found: Floats, pulls: Floats, weights: Floats, lengths: Floats) -> float:
+    """Return what the polynomials of the pulls miss at worst at the shares of the last sweep (k,).
+
+    found (k, n): the pulls there; weights (k, q): from nodes to shares.
+    """
     worst = 0.0
-    lengths = problem.samples.lengths
-    for row in range(trial.shares.size):
+    for row in range(weights.shape[0]):
         square = 0.0
         for k in range(lengths.size):
-            missed = sums.pulls[row, k]
-            for node in range(trial.nodes.size):
-                missed -= trial.weights[row, node] * trial.pulls[node, k]
-            square += (lengths[k] * missed) ** 2
+            missed = found[row, k]
+            for node in range(weights.shape[1]):
+                missed -= weights[row, node] * pulls[node, k]
+            missed *= lengths[k]
+            square += missed * missed
         if not square <= worst:
             worst = square
-    return problem.scale * sqrt(worst)
+    return sqrt(worst)
 
 
 @njit(cache=True, **LEAN)
@@ -160,54 +190,52 @@ def attempt(
     signs with which they start.
     """
     rest, tolerance = limits
-    field, sums = tools[1], tools[2]
-    trial.results[0] = 0.0
+    desk, field, sums, log = tools
+    pulls, nodes, between, weights, residuals, gains, results = trial
+    active, everyone, _, found, _ = sums
+    used = log.used
+    lengths, scale = problem.samples.lengths, step * problem.scale
+    results[0] = 0.0
     before, sweeps, done = 0.0, 0, most <= 0
-    negligible = max(NEGLIGIBLE, UNSEEN * tolerance) if most > 0 else NEGLIGIBLE
+    negligible = max(NEGLIGIBLE, UNSEEN * tolerance)
     while True:
-        shares = trial.shares if done else trial.nodes
-        if most > 0 and not spanned(trial.pulls, step, problem) < WILD:
-            trial.results[1] = FAR
+        shares = between if done else nodes
+        if most > 0 and not scale * spanned(pulls, lengths) < WILD:
+            results[1] = FAR
             return SLOW
-        set_field(trial.pulls, field, problem)
+        set_field(pulls, field, problem)
+        results[3] = largest(field)
         if most < 0 and sweeps > 0:
-            rest = limits[1] * largest(field)
-        tools[3].used[0] = 0
-        sums.active[:] = 0.0
-        sums.everyone[:] = 0.0
-        status = sweep(step, (rest, negligible), shares, both, tools, problem)
+            rest = tolerance * results[3]
+        used[0] = 0
+        _clear(active, everyone)
+        status = sweep(step, (rest, negligible), shares, both, desk, field, (active, everyone, log), problem)
         if status != FINE:
             return status
         set_pulls(shares.size, sums, problem)
         if most < 0 and sweeps == 0:
             # The start: now that the pulls are known, those that lie on walls are settled.
-            for node in range(trial.nodes.size):
-                for k in range(trial.pulls.shape[1]):
-                    trial.pulls[node, k] = sums.pulls[0, k]
+            _take_over(found, pulls)
             sweeps = 1
             continue
         if done:
             break
-        for node in range(shares.size):
-            for k in range(trial.pulls.shape[1]):
-                trial.residuals[node, k] = sums.pulls[node, k] - trial.pulls[node, k]
-        left = _size(trial.residuals, shares.size, step, problem)
-        trial.results[0], trial.results[1] = sweeps + 1, left
+        left = scale * _residuals(found, pulls, residuals, lengths)
         sweeps += 1
+        results[0], results[1] = sweeps, left
         ratio = min(left / before, 1.0) if before > 0.0 else 1.0
         if not left <= AGREED * tolerance:
             # Too far at once, growing, or a speed at which too many sweeps would be needed.
             if not left < FAR or sweeps == most or (sweeps > 1 and ratio == 1.0):
                 return SLOW
-            if sweeps > 2 and left * ratio ** (most - sweeps) > AGREED * tolerance:
+            if sweeps > 2 and left * ratio ** float(most - sweeps) > AGREED * tolerance:
                 return SLOW
-        if left < SEEN and _kink(step, trial.gains, tools[3]) > TOO_BIG * tolerance:
+        if left < SEEN and step * step * _kink(gains, log) > TOO_BIG * tolerance:
             return KINKED
         done = left * ratio <= AGREED * tolerance
         before = left
-        correct(trial.pulls, trial.residuals, newton)
-    trial.results[2] = step * _missed(sums, trial, problem) if most >= 0 else 0.0
-    trial.results[3] = largest(field)
+        correct(pulls, residuals, newton)
+    results[2] = scale * _missed(found, pulls, weights, lengths) if most >= 0 else 0.0
     return FINE
 
 
@@ -233,7 +261,7 @@ class WallStepper:
         self.problem, self.tolerance, self.counters = problem, tolerance, Counters()
         nodes = radau_nodes(NODES)
         shares = np.append(0.5 * (nodes + np.concatenate([[0.0], nodes[:-1]])), 1.0)
-        field = new_field(nodes, problem)
+        field = new_field(radau_powers(NODES), problem)
         self.trial = new_trial(nodes, shares, field.powers, problem)
         integral = np.array([nodes ** (p + 1) / (p + 1) for p in range(NODES)]).T @ field.powers
         self._parts, self._none = spectral_parts(integral), no_newton(NODES)
@@ -348,7 +376,7 @@ class WallStepper:
         status = attempt(step, limits, MOST_SWEEPS, both, self._tools, trial, newton, problem)
         self.counters.sweeps += int(trial.results[0]) + 1
         if status == FULL:
-            self.log = new_log(2 * len(self.log.neurons))
+            self.log = new_log(2 * len(self.log.shares))
             return step
         if status == SLOW:
             trial.pulls[:] = self.pulls
@@ -399,7 +427,7 @@ class WallStepper:
     def _kinks(self) -> tuple[Floats, Floats]:
         """Return the shares of the events, and what their kinks leave to polynomials, by H²θ(1 − θ)."""
         count = int(self.log.used[0])
-        return self.log.shares[:count], self.log.kinks[:count] * self.trial.gains[self.log.walls[:count]]
+        return self.log.shares[:count], self.log.kinks[:count] * self.trial.gains[self.log.changes[:count, 1]]
 
     def _order(self, step: float, error: float) -> float:
         """Return 1/p for an error that grows like H^p: by kinks, or by the length of the step."""
@@ -441,19 +469,19 @@ PACKED = 31
 def replay(
     step: float, rest: float, neurons: Neurons, pulls: Floats, shares: Floats, problem: Problem
 ) -> tuple[Neurons, Sums]:
-    """Return the neurons at the last of the shares of a step, and the sums at all of them.
+    """Return the neurons at the last of the shares of a step, and the sums at all of them, to all digits.
 
     neurons: at its beginning; pulls (q, n): at its nodes.
     """
     terms, nodes = len(pulls), radau_nodes(len(pulls))
-    field, sums = new_field(nodes, problem), new_sums(len(shares), problem)
+    field, sums = new_field(radau_powers(terms), problem), new_sums(len(shares), problem)
     trial = new_trial(nodes, shares, field.powers, problem)
     trial.pulls[:] = pulls
     then = new_neurons(neurons.inner, neurons.outer, len(problem.normals))
     desk, size = new_desk(terms, len(shares), problem), 8 * len(neurons.outer) + 1024
     while True:
         tools = desk, field, sums, new_log(size)
-        status = attempt(step, (rest, 1.0), 0, (neurons, then), tools, trial, no_newton(terms), problem)
+        status = attempt(step, (rest, 0.0), 0, (neurons, then), tools, trial, no_newton(terms), problem)
         if status != FULL:
             return then, sums
         size *= 2

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from shallowflow.arrays import Floats
 from shallowflow.kernels.shared.compilation import INTERNAL
 from shallowflow.kernels.walls.desk import Neurons
-from shallowflow.kernels.walls.field import LOGISTIC, NORM, Problem
+from shallowflow.kernels.walls.field import LOGISTIC, NORM, Problem, add_row, dot
 
 Complexes = NDArray[np.complex128]
 FLOOR = 1e-12
@@ -82,30 +82,28 @@ def no_newton(terms: int) -> Newton:
 def correct(pulls: Floats, residuals: Floats, newton: Newton) -> None:
     """Add the correction to the pulls (q, n), or the residuals themselves."""
     terms, size = residuals.shape
-    if newton.roots.size == 0:
+    vectors, roots, inverses, work = newton
+    if roots.size == 0:
         for node in range(terms):
             for k in range(size):
                 pulls[node, k] += residuals[node, k]
         return
-    turned, solved = newton.work[0], newton.work[1]
+    turned, solved = work[0], work[1]
     for node in range(terms):
+        row = turned[node]
         for e in range(size):
-            turned[node, e] = 0.0
+            row[e] = 0.0
         for k in range(size):
-            part = residuals[node, k] / newton.roots[k]
-            for e in range(size):
-                turned[node, e] += part * newton.vectors[k, e]
+            add_row(row, residuals[node, k] / roots[k], vectors, k)
     for node in range(terms):
         for e in range(size):
             solved[node, e] = 0.0
             for other in range(terms):
-                solved[node, e] += newton.inverses[e, node, other] * turned[other, e]
+                solved[node, e] += inverses[e, node, other] * turned[other, e]
     for node in range(terms):
+        row = solved[node]
         for k in range(size):
-            part = 0.0
-            for e in range(size):
-                part += newton.vectors[k, e] * solved[node, e]
-            pulls[node, k] += newton.roots[k] * part
+            pulls[node, k] += roots[k] * dot(row, vectors, k)
 
 
 def curvatures(predictions: Floats, problem: Problem) -> Floats:

@@ -21,6 +21,8 @@ from shallowflow.kernels.walls.desk import (
     first_leaving,
     first_release,
     first_wall,
+    forces_at,
+    polynomial_at,
     put_onto_walls,
     take_up,
 )
@@ -29,15 +31,14 @@ from shallowflow.kernels.walls.field import (
     STRETCH,
     Field,
     Problem,
-    Sums,
+    add_row,
     dot,
     expand,
     first_zero,
-    lengths_of,
-    shift,
+    squared,
     value,
 )
-from shallowflow.kernels.walls.settle import multipliers, project, settle
+from shallowflow.kernels.walls.settle import Frame, Meeting, multipliers, project, settle
 
 ROUNDING = 1e-13
 """⟨w, e_w⟩ counts as zero below this share of the larger of ‖w‖ and |a|."""
@@ -48,9 +49,10 @@ FINE, CROWDED, FULL = 0, 1, 2
 
 
 @njit(cache=True, **INTERNAL)
-def _local_forces(start: float, span: float, step: float, push: Push, aligned: int) -> float:
+def _local_forces(start: float, span: float, step: float, push: Push, frame: Frame, aligned: int) -> float:
     """Set D·step·length on a stretch from `start`, at most `span` long, projected; return its length."""
-    forces, local, frame, poly, tails = push.forces, push.local, push.frame, push.poly, push.tails
+    forces, _, local, tails, found, poly, _ = push
+    rows, triangle, walls, sizes = frame
     terms, rank = forces.shape
     for p in range(terms):
         for i in range(rank):
@@ -58,26 +60,21 @@ def _local_forces(start: float, span: float, step: float, push: Push, aligned: i
     if start != 0.0:
         for first in range(terms - 1):
             for p in range(terms - 2, first - 1, -1):
-                for i in range(rank):
-                    local[p, i] += start * local[p + 1, i]
-    if frame.sizes[0] > 0:
-        for p in range(terms):
-            if aligned:
-                for k in range(frame.sizes[0]):
-                    local[p, frame.walls[k]] = 0.0
-            else:
-                multipliers(local[p], frame, push.multipliers[p])
-                project(local[p], frame)
+                add_row(local[p], start, local, p + 1)
+    for p in range(terms):
+        force = local[p]
+        if sizes[0] > 0 and not aligned:
+            multipliers(force, rows, triangle, sizes[1], found[p])
+            project(force, rows, sizes[1])
+        for k in range(sizes[0] if aligned else 0):
+            force[walls[k]] = 0.0
+        poly[p] = sqrt(squared(force))
     length = span
-    lengths_of(local, poly)
     for _ in range(60):
-        total, factor = 0.0, length
-        for p in range(terms):
-            total += poly[p] * factor
-            factor *= length
-        if step * total <= STRETCH:
+        total = step * length * value(poly, terms - 1, length)
+        if total <= STRETCH:
             break
-        length *= max(0.1, 0.9 * STRETCH / (step * total))
+        length *= max(0.1, 0.9 * STRETCH / total)
     factor = step * length
     for p in range(terms):
         for i in range(rank):
@@ -107,70 +104,60 @@ def _add(
 
 
 @njit(cache=True, **INTERNAL)
-def _evaluate(u: float, order: int, factor: float, series: Floats, target: Floats) -> None:
-    """Write factor·Σ_p series[p] u^p, (r,)."""
-    for i in range(target.size):
-        target[i] = series[order, i]
-    for p in range(order - 1, -1, -1):
-        for i in range(target.size):
-            target[i] = target[i] * u + series[p, i]
-    for i in range(target.size):
-        target[i] *= factor
-
-
-@njit(cache=True, **INTERNAL)
-def _meet(share: float, tiny: float, outer: float, desk: Desk, field: Field, problem: Problem) -> int:
-    """List the walls of an event at `share`: those met, and those on which the neuron slides; return how
-    many.
-
-    D_rest is left in `meeting.rest`, D before the event in `desk.pulls`.
-    """
-    normals, meeting, push = problem.normals, desk.meeting, desk.push
-    frame, forces, poly = push.frame, push.forces, push.poly
-    walls, rank = normals.shape
+def _evaluate(u: float, order: int, factor: float, series: Floats, first: int, target: Floats) -> None:
+    """Write factor·Σ_p series[p] u^p, (r,), to the places from `first` on."""
+    rank = series.shape[1]
     for i in range(rank):
-        total = forces[poly.size - 1, i]
-        for p in range(poly.size - 2, -1, -1):
-            total = total * share + forces[p, i]
-        desk.pulls[i], meeting.rest[i] = total, total
-    if frame.sizes[0] > 0:
-        if problem.aligned:
-            for k in range(frame.sizes[0]):
-                desk.pulls[frame.walls[k]] = 0.0
-        else:
-            project(desk.pulls, frame)
+        target[first + i] = 0.0
+    for p in range(order, -1, -1):
+        for i in range(rank):
+            target[first + i] = target[first + i] * u + factor * series[p, i]
+
+
+@njit(cache=True, **ONCE)
+def _meet(
+    share: float, tiny: float, outer: float, w: Floats, signs: Ints, meeting: Meeting, jumps: Floats,
+    normals: Floats,
+) -> int:  # fmt: skip
+    """List the walls of an event: those met, and those on which the neuron slides; return how many.
+
+    Of `meeting.rest`, D at the event, D_rest is left.
+    """
+    walls, sides, heights = meeting.walls, meeting.sides, meeting.jumps
+    speeds, others, pulls = meeting.speeds, meeting.rest, meeting.pulls
     count = Signed(0)
-    for w in range(walls):
-        z, speed = dot(desk.w, normals, w), -outer * dot(desk.pulls, normals, w)
-        sign = desk.signs[w]
+    for wall in range(signs.size):
+        z, speed = dot(w, normals, wall), -outer * dot(pulls, normals, wall)
+        sign = signs[wall]
         if sign != 0 and (abs(z) > TOGETHER * tiny or (sign * speed > 0.0 and sign * z > -tiny)):
             continue
-        shift(field.jumps, w, share, 1.0, poly)
-        meeting.walls[count], meeting.sides[count], meeting.jumps[count] = w, sign, poly[0]
-        desk.z[count] = speed
-        if sign != 0:
-            for i in range(rank):
-                meeting.rest[i] -= sign * poly[0] * normals[w, i]
+        jump = polynomial_at(share, wall, jumps)
+        walls[count], sides[count] = wall, sign
+        heights[count], speeds[count] = jump, speed
+        add_row(others, -sign * jump, normals, wall)
         count += 1
     return count
 
 
-@njit(cache=True, **INTERNAL)
-def _note(neuron: int, share: float, outer: float, many: int, two: int, desk: Desk, log: Log) -> int:
+@njit(cache=True, **ONCE)
+def _note(
+    neuron: int, share: float, outer: float, many: int, two: int, signs: Ints, meeting: Meeting, log: Log
+) -> int:
     """Take over the signs of a meeting of `many` walls, and log those that changed; return how many did."""
-    meeting, changed = desk.meeting, 0
+    walls, found, speeds = meeting.walls, meeting.signs, meeting.speeds
+    changes, shares, kinks, used = log
+    changed = 0
     for k in range(many):
-        w = meeting.walls[k]
-        if meeting.signs[k] == desk.signs[w]:
+        w = walls[k]
+        if found[k] == signs[w]:
             continue
-        place = log.used[0]
-        if place < log.neurons.size:
-            log.neurons[place], log.walls[place] = neuron, w
-            log.before[place], log.after[place] = desk.signs[w], meeting.signs[k]
-            log.kinds[place], log.shares[place] = two, share
-            log.kinks[place] = abs(outer * desk.z[k]) if desk.signs[w] != 0 else 0.0
-        log.used[0] += 1
-        desk.signs[w] = meeting.signs[k]
+        place = used[0]
+        if place < shares.size:
+            changes[place, 0], changes[place, 1], changes[place, 2] = neuron, w, signs[w]
+            changes[place, 3], changes[place, 4], shares[place] = found[k], two, share
+            kinks[place] = abs(outer * speeds[k]) if signs[w] != 0 else 0.0
+        used[0] += 1
+        signs[w] = found[k]
         changed += 1
     return changed
 
@@ -182,87 +169,88 @@ def _event(
     outer: float,
     rest: float,
     desk: Desk,
-    field: Field,
+    jumps: Floats,
     log: Log,
     problem: Problem,
 ) -> int:
     """Decide what happens at an event; return how many signs changed."""
-    square = 0.0
-    for i in range(desk.w.size):
-        square += desk.w[i] * desk.w[i]
-    size = max(sqrt(square), abs(outer))
+    w, signs, _, _, push, frame, meeting = desk
+    others, pulls, normals = meeting.rest, meeting.pulls, problem.normals
+    size = max(sqrt(squared(w)), abs(outer))
     tiny = ROUNDING * size
-    many = _meet(share, tiny, outer, desk, field, problem)
+    forces_at(share, push.forces, others)
+    for i in range(pulls.size):
+        pulls[i] = others[i]
+    put_onto_walls(pulls, frame, problem.aligned)
+    many = _meet(share, tiny, outer, w, signs, meeting, jumps, normals)
     way = outer
     if abs(outer) <= tiny:
         way = 0.0
-        for i in range(desk.w.size):
-            way -= desk.w[i] * desk.pulls[i]
+        for i in range(w.size):
+            way -= w[i] * pulls[i]
         # In the unit of a: the sign is all that counts.
         way = size if way > 0.0 else -size
-    two = settle(neuron, many, way, rest, desk.meeting, problem.normals)
-    return _note(neuron, share, outer, many, two, desk, log)
-
-
-@njit(cache=True, **ONCE)
-def _first_signs(outer: float, desk: Desk, normals: Floats) -> None:
-    """Set the sides on which a neuron is, 0 where it lies on a wall; one without any weight is on none."""
-    walls, rank = normals.shape
-    square = 0.0
-    for i in range(rank):
-        square += desk.w[i] * desk.w[i]
-    tiny = ROUNDING * max(sqrt(square), abs(outer))
-    for w in range(walls):
-        z = dot(desk.w, normals, w)
-        desk.signs[w] = 1 if z > tiny else 0 if z >= -tiny and tiny > 0.0 else -1
+    two = settle(neuron, many, way, rest, meeting, normals)
+    return _note(neuron, share, outer, many, two, signs, meeting, log)
 
 
 @njit(cache=True, **ONCE)
 def _first_event(
-    start: float, length: float, order: int, rest: float, desk: Desk, field: Field, problem: Problem
-) -> float:
-    """Return where on the stretch something happens to the neuron, or `NONE`."""
-    series, push, normals, aligned = desk.series, desk.push, problem.normals, problem.aligned
-    outer = series.outer[0]
-    tiny = ROUNDING * max(series.norms[0], abs(outer))
-    first = first_wall(order, tiny, desk.signs, series, normals, aligned)
-    count, rank = push.frame.sizes[0], push.frame.sizes[1]
-    if count > 0:
-        way = outer if abs(outer) > tiny else series.outer[1] if order > 0 else 0.0
+    span: tuple[float, float], order: int, rest: float, desk: Desk, jumps: Floats, normals: Floats,
+    aligned: int,
+) -> float:  # fmt: skip
+    """Return where on the stretch (start, length) something happens to the neuron, or `NONE`."""
+    _, signs, _, series, push, frame, meeting = desk
+    _, outer, norms, passing = series
+    sizes, now = frame.sizes, outer[0]
+    tiny = ROUNDING * max(norms[0], abs(now))
+    first = first_wall(order, tiny, signs, series, normals, aligned)
+    if sizes[0] > 0:
+        way = now if abs(now) > tiny else outer[1] if order > 0 else 0.0
         way = 1.0 if way >= 0.0 else -1.0
-        if aligned or count == rank:
-            released = first_release(start, length, way, rest, push, series.passing, field.jumps, aligned)
+        if aligned or sizes[0] == sizes[1]:
+            released = first_release(span, way, rest, push, frame, passing, jumps, aligned)
         else:
-            span, meeting, jumps = (start, length), desk.meeting, field.jumps
-            released = first_leaving(span, way, rest, desk.pulls, push, meeting, jumps, normals)
+            released = first_leaving(span, way, rest, push.forces, frame, meeting, jumps, normals)
         first = min(first, released)
-        if abs(outer) > tiny:
-            first = min(first, first_zero(series.outer, order, way, 1.0))
+        if abs(now) > tiny:
+            first = min(first, first_zero(outer, order, way, 1.0))
     return first
 
 
 @njit(cache=True, **ONCE)
-def _fetch(neuron: int, rest: float, now: Neurons, desk: Desk, normals: Floats) -> None:
-    """Put a neuron on the desk, with its signs; with rest < 0 it gets its first ones."""
-    for i in range(desk.w.size):
-        desk.w[i] = now.inner[neuron, i]
-    for w in range(desk.signs.size):
-        desk.signs[w] = now.signs[neuron, w]
-    if rest < 0.0:
-        _first_signs(now.outer[neuron], desk, normals)
+def _fetch(neuron: int, rest: float, now: Neurons, w: Floats, signs: Ints, normals: Floats) -> float:
+    """Put a neuron on the desk, with its signs; return its outer weight.
+
+    With rest < 0 it gets its first signs, 0 where it lies on a wall; one without any weight is on none.
+    """
+    inner, outers, all_signs = now
+    for i in range(w.size):
+        w[i] = inner[neuron, i]
+    outer = outers[neuron]
+    tiny = ROUNDING * max(sqrt(squared(w)), abs(outer))
+    for wall in range(signs.size):
+        signs[wall] = all_signs[neuron, wall]
+        if rest < 0.0:
+            z = dot(w, normals, wall)
+            signs[wall] = 1 if z > tiny else 0 if z >= -tiny and tiny > 0.0 else -1
+    return float(outer)
 
 
 @njit(cache=True, **ONCE)
-def _leave(neuron: int, reached: int, outer: float, desk: Desk, then: Neurons) -> None:
+def _leave(
+    neuron: int, reached: int, outer: float, w: Floats, signs: Ints, products: Floats, then: Neurons
+) -> None:
     """Write the neuron on the desk to where those at the end of the step go."""
+    inner, outers, all_signs = then
     # The last share, if rounding kept it behind the last stretch, or there was none.
-    for place in range(reached, desk.products.size):
-        desk.products[place] = outer * desk.w[place % desk.w.size]
-    for w in range(desk.signs.size):
-        then.signs[neuron, w] = desk.signs[w]
-    for i in range(desk.w.size):
-        then.inner[neuron, i] = desk.w[i]
-    then.outer[neuron] = outer
+    for place in range(reached, products.size):
+        products[place] = outer * w[place % w.size]
+    for wall in range(signs.size):
+        all_signs[neuron, wall] = signs[wall]
+    for i in range(w.size):
+        inner[neuron, i] = w[i]
+    outers[neuron] = outer
 
 
 @njit(cache=True, **ONCE)
@@ -271,41 +259,41 @@ def sweep(
     limits: tuple[float, float],
     shares: Floats,
     both: tuple[Neurons, Neurons],
-    tools: tuple[Desk, Field, Sums, Log],
+    desk: Desk,
+    field: Field,
+    sums: tuple[Floats, Floats, Log],
     problem: Problem,
 ) -> int:
     """Follow all neurons from the beginning of a step of length `step` to shares[-1], and add them up; return
     how that went.
 
-    limits: a force that counts as none, and the share of a neuron that series may leave out. A step of
-    no length is the start: with rest < 0 neurons get their signs, 0 on walls and at w = 0; then `settle`
-    decides about those.
+    limits: a force that counts as none, and the share of a neuron that series may leave out. sums: over the
+    active ones and over everyone (`Sums`), and the log. A step of no length is the start: with rest < 0
+    neurons get their signs, 0 on walls and at w = 0; then `settle` decides about those.
     """
-    desk, field, sums, log = tools
+    now, then = both
+    active, everyone, log = sums
     rest, negligible = limits
-    series, push = desk.series, desk.push
-    w, signs, products = desk.w, desk.signs, desk.products
-    frame, local, tails = push.frame, push.local, push.tails
-    normals, aligned, active, everyone = problem.normals, problem.aligned, sums.active, sums.everyone
+    w, signs, products, series, push, frame, _ = desk
+    inner, outers, norms, _ = series
+    _, flat, local, tails, _, _, _ = push
+    jumps, normals, aligned = field.jumps, problem.normals, problem.aligned
     end, rank = shares[shares.size - 1], normals.shape[1]
-    for neuron in range(both[0].outer.size):
-        _fetch(neuron, rest, both[0], desk, normals)
-        outer, start = both[0].outer[neuron], 0.0
-        reached, added, events, stretches = Signed(0), Signed(0), 0, 0
-        fresh, decided = True, False
+    for neuron in range(now.outer.size):
+        outer, start = _fetch(neuron, rest, now, w, signs, normals), 0.0
+        reached, added, fresh = Signed(0), Signed(0), True
+        events, stretches, decided = 0, 0, False
         while start < end:
             stretches += 1
             if stretches > MOST_STRETCHES or events > MOST_EVENTS:
                 return CROWDED
             if fresh:
-                take_up(signs, push.flat, frame, field, normals, aligned)
+                take_up(signs, flat, frame, field, normals, aligned)
             put_onto_walls(w, frame, aligned)
-            length = _local_forces(start, end - start, step, push, aligned)
-            order = expand(
-                w, outer, local, tails, series.padded, series.padded_outer, series.norms, negligible
-            )
+            length = _local_forces(start, end - start, step, push, frame, aligned)
+            order = expand(w, outer, local, tails, inner, outers, norms, negligible)
             if step > 0.0:
-                first = _first_event(start, length, order, rest, desk, field, problem)
+                first = _first_event((start, length), order, rest, desk, jumps, normals, aligned)
                 if decided and first <= 1e-12:
                     # It has just been decided that nothing changes here.
                     first = NONE
@@ -316,21 +304,20 @@ def sweep(
             behind = end if first >= 1.0 and start + length >= end else start + length * u
             while reached < shares.size and shares[reached] <= behind:
                 at = (shares[reached] - start) / length
-                place = products[reached * rank : (reached + 1) * rank]
-                _evaluate(at, order, value(series.outer, order, at), series.inner, place)
+                _evaluate(at, order, value(outers, order, at), inner, reached * rank, products)
                 reached += 1
-            _evaluate(u, order, 1.0, series.inner, w)
-            outer = value(series.outer, order, u)
+            _evaluate(u, order, 1.0, inner, 0, w)
+            outer = value(outers, order, u)
             if first > 1.0:
                 start = end if length == end - start else start + length
                 continue
             start += length * first
             _add(added * rank, reached * rank, signs, products, active, everyone, aligned)
             added = reached
-            decided = _event(neuron, start, outer, rest, desk, field, log, problem) == 0
+            decided = _event(neuron, start, outer, rest, desk, jumps, log, problem) == 0
             fresh, events = True, events + 1
-            if log.used[0] > log.neurons.size:
+            if log.used[0] > log.shares.size:
                 return FULL
-        _leave(neuron, reached * rank, outer, desk, both[1])
+        _leave(neuron, reached * rank, outer, w, signs, products, then)
         _add(added * rank, shares.size * rank, signs, products, active, everyone, aligned)
     return FINE
