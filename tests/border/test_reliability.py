@@ -99,6 +99,15 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: sf.population_flow(SOFT, STEP, until=1.0, epsilon=1e30),
         "^until: speed x until must be <= ",
     ),
+    "R9, a layer too fast": (
+        lambda: sf.gradient_flow(PAIR, PLANE, until=5.0, epsilon=1e20, engine="walls"),
+        "^epsilon: must be between 1e-16 and 1e[+]16 .* got 1e[+]20; epsilon=0 is the limit",
+    ),
+    "R9, a layer too slow": (
+        lambda: sf.gradient_flow(PAIR, PLANE, until=5.0, epsilon=1e-20, engine="cones"),
+        "^epsilon: must be between",
+    ),
+    "R8, a matrix for a word": (lambda: sf.Event(0.0, np.eye(3)), "^kind: must be one of"),  # type: ignore[arg-type]
 }
 ENDING: dict[str, tuple[Callable[[], sf.Trajectory], str]] = {
     "R6, at rest": (lambda: sf.gradient_flow(PAIR, PLANE, until=1e12, engine="walls"), "completed"),
@@ -118,7 +127,7 @@ ENDING: dict[str, tuple[Callable[[], sf.Trajectory], str]] = {
         "completed",
     ),
     "R9, fast": (
-        lambda: sf.gradient_flow(PAIR, PLANE, until=5.0, epsilon=1e20, engine="walls"),
+        lambda: sf.gradient_flow(PAIR, PLANE, until=5.0, speed=1e308, engine="walls"),
         "stalled",
     ),
     "R9, tolerance": (
@@ -214,6 +223,31 @@ def test_a_weak_sample_is_followed_for_as_long_as_it_pulls(engine: str, weak: fl
 
     for time in (3.0, 3e3):
         assert slow(weak, time, engine) == pytest.approx(slow(1e-4, time, "walls"), rel=1e-4)
+
+
+@pytest.mark.parametrize("engine", ["walls", "cones"])
+@pytest.mark.parametrize("epsilon", [1e-8, 1e-12, 1e-16])
+def test_the_faster_layer_is_as_accurate_as_the_slower_one(engine: str, epsilon: float) -> None:
+    # With the inner layer frozen the outer one follows a linear equation.
+    features = np.maximum(PLANE.inputs @ PAIR.inner.T, 0.0)
+    values, vectors = np.linalg.eigh(features.T @ features / PLANE.size)
+    end = np.linalg.solve(features, PLANE.targets)
+    outer = end + vectors @ (np.exp(-5.0 * values) * (vectors.T @ (PAIR.outer - end)))
+    run = sf.gradient_flow(PAIR, PLANE, until=5.0, epsilon=epsilon, engine=engine)
+    assert np.abs(run.final.outer - outer).max() <= 1e-8 + 10.0 * epsilon
+
+
+@pytest.mark.parametrize("engine", ["walls", "cones"])
+@pytest.mark.parametrize("epsilon", [1e8, 1e12, 1e16])
+def test_a_fast_inner_layer_fits_while_the_outer_one_stands(engine: str, epsilon: float) -> None:
+    # The inputs are orthogonal: along each of them those that see it move in proportion to a, until it fits.
+    run = sf.gradient_flow(PAIR, PLANE, until=5.0, epsilon=epsilon, engine=engine)
+    inner = PAIR.inner.copy()
+    for x, y in zip(PLANE.inputs, PLANE.targets, strict=True):
+        heights, outer = inner @ x, np.where(PAIR.inner @ x > 0, PAIR.outer, 0.0)
+        inner += (y - outer @ heights) / (outer @ outer * (x @ x)) * np.outer(outer, x)
+    end: Any = run.final
+    assert np.abs(end.inner - inner).max() <= 1e-7 + 10.0 / epsilon
 
 
 @pytest.mark.parametrize("engine", ["walls", "cones"])

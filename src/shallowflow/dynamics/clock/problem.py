@@ -142,6 +142,10 @@ def default_record(numbers: int) -> Record:
     return Record.geometric(DEFAULT_POINTS, networks=False)
 
 
+FASTEST = 1e16
+"""How many times as fast as the other a layer of ReLUs may be: beyond, rounding in one hides the other."""
+
+
 @dataclass(frozen=True)
 class Task:
     """A network to be trained on data: by `steps` steps of descent, or by a flow to a tolerance.
@@ -165,6 +169,20 @@ class Task:
     def measure(self, network: Network) -> float:
         """Return the loss of a network on the data."""
         return self.loss.value(network.predict(self.dataset.inputs), self.dataset.targets)
+
+    @property
+    def even_tolerance(self) -> float:
+        """The tolerance in the coordinates √ε·x, w/√ε, where both layers of a flow are equally fast.
+
+        Errors are relative to whole neurons there, and in w or a max(√ε, 1/√ε) times as large.
+        """
+        if not FASTEST >= self.epsilon >= 1.0 / FASTEST:
+            raise InvalidInputError(
+                f"epsilon: must be between {1.0 / FASTEST:g} and {FASTEST:g} for the flow of a ReLUNetwork, "
+                f"got {self.epsilon:g}; epsilon=0 is the limit of small ones"
+            )
+        root = float(np.sqrt(self.epsilon))
+        return self.tolerance * min(root, 1.0 / root)
 
     @property
     def weight(self) -> float:

@@ -177,9 +177,15 @@ class Event:
     point: int = -1
 
     def __post_init__(self) -> None:
-        plain = type(self.time) is float and type(self.neuron) is int and type(self.point) is int
         # Runs have many thousands of them.
-        if plain and self.kind in EVENT_KINDS and min(self.neuron, self.point) >= -1 and isfinite(self.time):
+        plain = type(self.time) is float and type(self.neuron) is int and type(self.point) is int
+        if (
+            plain
+            and type(self.kind) is str
+            and self.kind in EVENT_KINDS
+            and min(self.neuron, self.point) >= -1
+            and isfinite(self.time)
+        ):
             return
         one_of(self.kind, "kind", EVENT_KINDS)
         object.__setattr__(self, "time", real(self.time, "time"))

@@ -26,8 +26,8 @@ from shallowflow.kernels.cones.groups import MAX_SPREAD
 from shallowflow.models.loss import LogisticLoss, SquareLoss
 from shallowflow.models.networks import ReLUNetwork
 
-LOCAL = 0.1
-"""Tolerance of one step, as a share of the tolerance asked for."""
+LOCAL, SMALLEST = 0.1, 1e-13
+"""Tolerance of one step, as a share of the tolerance asked for; what rounding lets it be."""
 HYSTERESIS = 10.0
 """A sliding group is released when it is pulled off faster than so many tolerances × the largest pull."""
 IDLE, MOST_IDLE = 1e-13, 200
@@ -51,6 +51,7 @@ class ConeFlow:
         assert isinstance(loss, SquareLoss | LogisticLoss)
         self._time, self._network, self._root = 0.0, network, float(np.sqrt(task.epsilon))
         self._speed, self._tolerance, self._stop = task.speed, task.tolerance, task.stop
+        self._even = task.even_tolerance
         kind = geometry.SQUARE if isinstance(loss, SquareLoss) else geometry.LOGISTIC
         inputs = self._root * dataset.inputs
         walls, samples = geometry.arrange(inputs, np.array(dataset.targets))
@@ -84,7 +85,7 @@ class ConeFlow:
             self._state,
             problem,
             length=1.0 / fastest,
-            tolerance=LOCAL * self._tolerance,
+            tolerance=max(LOCAL * self._even, SMALLEST),
             scale=scale,
             rest=self._rest,
         )

@@ -53,7 +53,7 @@ class WallFlow:
         problem = field.Problem(normals, samples, int(aligned), scale, slope, weight, kind, constant)
         start = np.ascontiguousarray((network.inner / self._root) @ self._basis)
         self._stepper = WallStepper(
-            start, np.array(network.outer), problem, max(task.tolerance, SMALLEST_TOLERANCE)
+            start, np.array(network.outer), problem, max(task.even_tolerance, SMALLEST_TOLERANCE)
         )
         self._names = WallEvents(problem, self._kept)
         self._pulls, self._length = self._stepper.trial.pulls, 0.0

@@ -54,7 +54,7 @@ FAR = 3.0
 AGREED = 0.02
 """What sweeps may leave undone, as a share of the tolerance."""
 MOST_ATTEMPTS = 60
-SHORTEST = 1e-14
+SHORTEST, LEAST = 1e-14, 1e-300
 MOST_STIFF = 500
 """Samples up to which the tangent kernel is used."""
 LONGEST, WILD = 12.0, 60.0
@@ -327,7 +327,7 @@ class WallStepper:
         if self._slow and len(self.pulls) <= MOST_STIFF:
             self._renew()
         for _ in range(MOST_ATTEMPTS):
-            if not step > 0.0 or SHORTEST * time >= step < remaining:
+            if not step > LEAST or SHORTEST * time >= step < remaining:
                 return 0.0
             self.counters.attempts += 1
             shorter = self._tried(step)
