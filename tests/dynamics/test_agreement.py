@@ -18,7 +18,7 @@ from tests.dynamics.flow_twins import Flow, _below, flowed
 from tests.dynamics.twins import TIED, Sample, Twin, descended
 
 QUICK = 12
-engines = pytest.mark.parametrize(("verb", "engine"), CASES, ids=" ".join)
+engines = pytest.mark.parametrize(("verb", "engine"), CASES, ids=[" ".join(case) for case in CASES])
 
 
 def test_every_engine_is_compared() -> None:
@@ -39,6 +39,12 @@ def test_a_thousand_random_problems(verb: str, engine: str) -> None:
     found = agreement(verb, engine, range(PROBLEMS))
     assert found.wrong == []
     assert np.median([one.bound for one in found.compared]) < (1e-5 if verb == "gradient_flow" else 1e-10)
+
+
+@pytest.mark.parametrize("engine", ["walls", "cones"])
+def test_layers_of_very_different_speed(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.dynamics.agreement._ratio", lambda rng: float(10.0 ** rng.uniform(-10.0, 3.0)))
+    assert agreement("gradient_flow", engine, range(40)).wrong == []
 
 
 FOUND = [("walls", 210), ("smooth", 244), ("smooth", 706), ("smooth", 814)]
