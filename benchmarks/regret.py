@@ -4,9 +4,8 @@ Gradient descent on x ~ N(0, 1)/√d, w ~ N(0, 1), a = ±1/√m, step 1/m, from 
 set-up and per step of every engine that fits, measured warm, and from them the total of runs of 10³, 10⁵ and
 10⁶ steps (of these only those of under a minute). Peers: the same loop in NumPy, a plain triple loop in
 Numba, PyTorch if installed. `python -m benchmarks.regret fit` prints the constants of `dynamics.choice` for
-this machine; `again` takes the measurements of the last time; `doubtful` does so, too, but measures the
-points beyond the aim once more and takes the better figure of each engine; `third` measures every third point
-of the grid. `others`: whole calls of the other verbs, "auto" beside every engine that fits.
+this machine; `again` takes the measurements of the last time; `third` measures every third point of the grid.
+`others`: whole calls of the other verbs, "auto" beside every engine that fits.
 """
 
 from __future__ import annotations
@@ -193,19 +192,6 @@ def table(keep: Path, every: int = 1) -> list[dict[str, Any]]:
     return rows
 
 
-def doubtful(rows: list[dict[str, Any]], keep: Path) -> None:
-    """Measure the points beyond the aim again, and take the better figure of each engine and peer."""
-    for row in rows:
-        if not any(regret > limit or beaten for regret, limit, beaten, _ in judged(row)):
-            continue
-        again = point(row["n"], row["d"], row["m"], bool(row["log"]))
-        for name, pair in again["own"].items():
-            row["own"][name] = [min(two) for two in zip(pair, row["own"][name], strict=True)]
-        for name, cost in again["peers"].items():
-            row["peers"][name] = min(cost, row["peers"][name])
-    keep.write_text(json.dumps(rows))
-
-
 def name_of(task: Task) -> str:
     """Return what "auto" takes."""
     make = chosen_engine("gradient_descent", "auto", task)
@@ -361,11 +347,9 @@ def main() -> None:
     asked = sys.argv[1:] if sys.argv[0].endswith("regret.py") else []
     if "others" in asked:
         return others()
-    every, old = 3 if "third" in asked else 1, {"again", "doubtful"} & set(asked) and kept.exists()
+    every, old = 3 if "third" in asked else 1, "again" in asked and kept.exists()
     rows = json.loads(kept.read_text()) if old else table(kept, every)
     warm()
-    if "doubtful" in asked:
-        doubtful(rows, kept)
     if "fit" in asked:
         fit(rows)
     descent(rows)

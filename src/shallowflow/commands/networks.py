@@ -380,7 +380,7 @@ def _with_critical_scale(
     verdict: Verdict, dataset: Dataset, options: dict[str, Any], progress: Callable[[float], None]
 ) -> Verdict:
     """Return the verdict with the scale below which flows from this start end in the least-squares line."""
-    from shallowflow.dynamics.critical_scale import HALVINGS, SCALES, bisected, line_test
+    from shallowflow.dynamics.critical_scale import HALVINGS, SCALES, UNTIL, bisected, line_test
 
     if options["slope"] != 0 or not isinstance(options["loss"], SquareLoss):
         words = "λ_c is measured for the square loss and ReLU only."
@@ -393,7 +393,7 @@ def _with_critical_scale(
     except InvalidInputError as error:
         return replace(verdict, words=(*verdict.words, f"λ_c: {error}"))
     words = (
-        f"Measured on this start and its multiples (flow to t = 400): it ends in the line below "
+        f"Measured on this start and its multiples (flow to t = {UNTIL:g}): it ends in the line below "
         f"λ_c = {found}, above it fits better; you ask for λ = {options['init_scale']:g}."
     )
     numbers = {**verdict.numbers, "λ_c (measured)": found.value if found.found else None}
@@ -427,7 +427,6 @@ def explore(data: str | None, scene: str | None, port: int, browser: bool) -> No
     except ModuleNotFoundError as error:
         needed = "pip install 'shallowflow[explorer]'"
         raise InvalidInputError(f"explore: needs {error.name}, which is not installed: {needed}") from error
-    from shallowflow.arrays import one_of
     from shallowflow.reporting.terminal import progress_bar
 
     state: dict[str, Any] = {} if data is None else {"points": _points(data)}

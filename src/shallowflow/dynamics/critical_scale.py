@@ -33,7 +33,7 @@ from shallowflow.models.networks import Network, ReLUNetwork, StepNetwork
 
 STARTS = ("balanced", "dominated", "gaussian")
 SCALES, HALVINGS, UNTIL = (1e-7, 1.0), 6, 400.0
-"""Where λ_c is looked for unless the user says, and the final time of each of the flows, two more of them."""
+"""Unless the user says: where λ_c is looked for, how often that is halved, and the final time of a flow."""
 LEFT = 0.5
 """A flow has left the line when its loss is below this share of the line's."""
 FITTED = 1e-12
@@ -107,7 +107,7 @@ def line_test(
     until: float = UNTIL,
     progress: Progress | None = None,
 ) -> Callable[[float], bool]:
-    """Return whether the flow from one start, times λ, ends in the least-squares line.
+    """Return a test of λ: whether the flow from one start, times λ, ends in the least-squares line.
 
     progress: called with how many flows are done, and which share of the present one.
     """

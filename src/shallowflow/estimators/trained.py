@@ -1,8 +1,8 @@
 """Estimators that train a network: the methods that ANLS is compared with, and `StepRegressor`.
 
-All train a `KnotNetwork` that starts from `initialize.he_knots`, made for inputs in [−1, 1]: so the inputs
-are mapped onto [−1, 1] (the paper's stay as they are), and the targets divided by the power of two that
-brings them into it. Losses are those of `ANLSRegressor`: ½ Σ (f(x_i) − y_i)².
+**The methods that ANLS is compared with** train a `KnotNetwork` that starts from `initialize.he_knots`, made
+for inputs in [−1, 1]: so the inputs are mapped onto [−1, 1] (the paper's stay as they are), and the targets
+divided by the power of two that brings them into it. Losses are as in `ANLSRegressor`: ½ Σ (f(x_i) − y_i)².
 
 **`StepRegressor`**: piecewise constant functions by two-timescale training of a network of steps.
 

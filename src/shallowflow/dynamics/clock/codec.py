@@ -128,8 +128,8 @@ def _write_array(member: Any, values: NDArray[Any] | Table) -> None:
         return
     described = {"descr": "<f8", "fortran_order": False, "shape": values.shape}
     np.lib.format.write_array_header_1_0(member, described)
-    for k in range(len(values)):
-        member.write(values[k].astype("<f8", copy=False).tobytes())
+    for row in values:
+        member.write(row.astype("<f8", copy=False).tobytes())
 
 
 def _array(content: bytes, name: str, whole: bool) -> NDArray[Any]:

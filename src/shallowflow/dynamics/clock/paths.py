@@ -27,6 +27,7 @@ any moment inside a step is found as the run itself found its end. A step takes 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Annotated, Any, ClassVar
@@ -113,6 +114,10 @@ class Table(FrozenArrays):
     def __getitem__(self, record: int) -> Floats:
         """Return θ (P,) at a record; beyond the last one, raise `IndexError`."""
 
+    def __iter__(self) -> Iterator[Floats]:
+        """Yield all rows, in less time than each for itself takes."""
+        return (self[k] for k in range(len(self)))
+
     @property
     def nbytes(self) -> int:
         """Bytes of all rows."""
@@ -124,8 +129,8 @@ class Table(FrozenArrays):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         """Return all rows as one array."""
         whole = np.empty(self.shape)
-        for k in range(len(whole)):
-            whole[k] = self[k]
+        for k, row in enumerate(self):
+            whole[k] = row
         return whole if dtype is None else whole.astype(dtype, copy=False)
 
 
@@ -173,7 +178,7 @@ class Snapshots(RestLog[N_co]):
         return (
             FrozenArrays.__eq__(replace(self, values=nothing), replace(other, values=nothing))
             and self.values.shape == other.values.shape
-            and all(np.array_equal(self.values[k], other.values[k], True) for k in range(len(self.times)))
+            and all(np.array_equal(*rows, True) for rows in zip(self.values, other.values, strict=True))
         )
 
 

@@ -18,9 +18,8 @@ from shallowflow.dynamics.clock.problem import Task
 from shallowflow.dynamics.clock.protocol import Event, Path, Piece, Rows, Statistics, Stop
 from shallowflow.kernels.cones import flow_groups as groupwise
 from shallowflow.kernels.cones import flow_state, geometry
-from shallowflow.kernels.cones import flow_step as keys
 from shallowflow.kernels.cones import flow_walls as release
-from shallowflow.kernels.cones.flow_step import ConeStepper
+from shallowflow.kernels.cones.flow_step import ConeStepper, add_neurons, file, neurons_now
 from shallowflow.kernels.cones.flow_walls import uniform
 from shallowflow.kernels.cones.groups import MAX_SPREAD
 from shallowflow.models.loss import LogisticLoss, SquareLoss
@@ -116,8 +115,8 @@ class ConeFlow:
         groupwise.clear(np.arange(3 * self._cones), groups)
         groupwise.watch(np.arange(self._cones), work.here.forces, groups, problem.walls.normals)
         everyone = np.arange(len(group), dtype=np.int32)
-        keys.add_neurons(everyone, neurons, groups)
-        keys.file(everyone, neurons, groups, problem)
+        add_neurons(everyone, neurons, groups)
+        file(everyone, neurons, groups, problem)
         self._two_valued += sum(kinds)
         none = np.zeros(len(starting))
         entered, theta = group[starting], neurons.theta[starting]
@@ -154,7 +153,7 @@ class ConeFlow:
         """Return the present network, its neurons in the caller's order."""
         neurons, groups, _, _ = self._state
         now = np.empty_like(neurons.theta)
-        keys.neurons_now(neurons.theta, neurons.slot, groups.propagators, now)
+        neurons_now(neurons.theta, neurons.slot, groups.propagators, now)
         return self._network.moved({"inner": self._root * now[:, :2], "outer": now[:, 2].copy()})
 
     def advance(self, until: float, rows: bool) -> Piece:
@@ -235,7 +234,7 @@ class ConeFlow:
         members = np.flatnonzero(theirs[of_all]).astype(np.int32)
         neurons.theta[members] = groupwise.here(of_all[members], neurons.theta[members], groups.propagators)
         groups.propagators[uneven], groups.moments[uneven] = groupwise.IDENTITY, 0.0
-        keys.add_neurons(members, neurons, groups)
+        add_neurons(members, neurons, groups)
         return uneven, matrices
 
     def _released(self, forces: Floats) -> GroupMoves:
@@ -258,7 +257,7 @@ class ConeFlow:
         groupwise.clear(np.unique(left[groups.counts[left] == 0]), groups)
         cones = np.unique(entered[entered < self._cones])
         groupwise.watch(cones, forces, groups, self._problem.walls.normals)
-        keys.file(leaving, neurons, groups, self._problem)
+        file(leaving, neurons, groups, self._problem)
         self._released_count += len(leaving)
         return self._taken(len(leaving), self._time, 0.0)
 

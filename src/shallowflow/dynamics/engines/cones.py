@@ -11,6 +11,7 @@ data point's hyperplane may count as on either side of it, by rounding.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -147,19 +148,30 @@ class ConeTable(Table):
 
     def __getitem__(self, record: int) -> Floats:
         """Return θ (P,) at a record."""
-        from shallowflow.kernels.cones.descent import bring_up_to_date
-
         last = range(len(self.moments))[record]
         first = last
         while self.moments[first].moved is not None:
             first -= 1
-        theta, heaps = self.moments[first].references.copy(), self.moments[first].heaps.copy()
-        for one in self.moments[first + 1 : last + 1]:
-            theta[one.moved], heaps[one.moved] = one.references, one.heaps
-        one = self.moments[last]
-        bring_up_to_date(theta, heaps, one.propagators)
-        theta[one.alone] = one.values
-        return flat(theta, self.root, np.empty(theta.size))
+        *_, row = self._rows(first, last + 1)
+        return row
+
+    def __iter__(self) -> Iterator[Floats]:
+        """Yield θ (P,) at all records."""
+        return self._rows(0, len(self.moments))
+
+    def _rows(self, first: int, end: int) -> Iterator[Floats]:
+        """Yield θ at some records, at the first of which all neurons are known."""
+        from shallowflow.kernels.cones.descent import bring_up_to_date
+
+        for one in self.moments[first:end]:
+            if one.moved is None:
+                known, heaps = one.references.copy(), one.heaps.copy()
+            else:
+                known[one.moved], heaps[one.moved] = one.references, one.heaps
+            theta = known.copy()
+            bring_up_to_date(theta, heaps, one.propagators)
+            theta[one.alone] = one.values
+            yield flat(theta, self.root, np.empty(theta.size))
 
 
 class ConeLog:

@@ -7,10 +7,12 @@ Model ([early_alignment], (1) and the minimal-norm subgradient D; square or logi
 Neurons of one cone, or sliding along one wall, share D (`kernels.cones.flow_state`). A step [t, t + H]:
 
 1. solve the collocation equations for the groups' propagators on 12 nodes (`kernels.cones.flow_state`);
-shorten H until sweeps converge and the polynomials miss less than the tolerance; 2. list the neurons whose
-keys are due, trace them through the step, and account for their moves in the groups' moments; repeat 1 and 2
-until forces and moves agree; 3. if a heavy neuron meets a wall, a sliding group is pulled off or resting
-neurons find a way downhill, cut the step there and solve it again; 4. make the moves and go on.
+   shorten H until sweeps converge and the polynomials miss less than the tolerance;
+2. list the neurons whose keys are due, trace them through the step, and account for their moves in the
+   groups' moments; repeat 1 and 2 until forces and moves agree;
+3. if a heavy neuron meets a wall, a sliding group is pulled off or resting neurons find a way downhill, cut
+   the step there and solve it again;
+4. make the moves and go on.
 
 Compiled is what runs over neurons and what is swept; the rest runs over groups, which are few.
 
@@ -22,8 +24,6 @@ hyperbolic rotation by Λ, and leaves where Λ passes ∓artanh of the ratio of 
 
 A neuron that meets a wall changes predictions with a kink of slope ~ a² G. If that matters for the tolerance,
 the step must end there; if not, it is accounted for within the step.
-
-How neurons enter and leave groups, and get keys: `flow_state`.
 """
 
 from __future__ import annotations
@@ -69,6 +69,7 @@ from shallowflow.kernels.cones.flow_state import (
     weights_at,
 )
 from shallowflow.kernels.cones.flow_walls import NOISE, ends_sliding, meets_wall
+from shallowflow.kernels.cones.geometry import LOGISTIC
 from shallowflow.kernels.cones.groups import add_moment, present, referred
 from shallowflow.kernels.shared.compilation import INTERNAL, LEAN, ONCE, Signed
 
@@ -401,12 +402,16 @@ class ConeStepper:
         larger than that, the sweeps of the next steps go on to rounding, which tells the rest of a force that
         decays from one that only a weak sample exerts; what is then not larger than rounding is none. reach:
         `flow_groups.stillness`; largest: the largest pull of a prediction or target.
+
+        Pulls of the logistic loss fall for ever: there forces must cancel beside the pulls of now.
         """
-        found = groupwise.stillness(self._state[1], self._state[2], reach, self._problem.rays) / self._scale
-        finest = 10.0 * FLOOR * max(1.0, largest / self._scale)
-        still, near = found <= min(finest, self._usual), found <= self._usual
-        self._aim = min(finest, self._usual) if near else self._usual
-        return still
+        _, groups, work, _ = self._state
+        found = groupwise.stillness(groups, work, reach, self._problem.rays)
+        if self._problem.loss[0] == LOGISTIC:
+            return found <= self._usual * float(np.abs(work.pulls[-1]).max())
+        finest = min(10.0 * FLOOR * max(1.0, largest / self._scale), self._usual)
+        self._aim = finest if found <= self._usual * self._scale else self._usual
+        return found <= finest * self._scale
 
     def move_at_once(self, neurons: Indices, left: Ints, entered: Ints, two_valued: Bools) -> None:
         """Let neurons change their groups between two steps; the moves are listed with share 0."""

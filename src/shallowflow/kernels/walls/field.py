@@ -44,9 +44,9 @@ TERMS = 6
 """Coefficients of the forces: as many as a step has nodes."""
 STRETCH = 1.0
 """∫‖D‖ of a stretch that one series covers."""
-NEGLIGIBLE, UNSEEN = 1e-17, 1e-4
-"""A sum of terms counts for nothing below this share of the neuron's size, or below this of the tolerance: a
-hundred stretches of a step then leave out less than its sweeps do."""
+NEGLIGIBLE, UNSEEN = 1e-17, 1e-6
+"""A sum of terms counts for nothing below this share of the neuron's size, or below this of the tolerance:
+what is left out comes back times the length of a step, and sweeps must agree all the same."""
 NONE = 2.0
 MOST_MARCHES = 80
 

@@ -274,7 +274,7 @@ class WallStepper:
         self.pulls = self.sums.pulls[0].copy()
         self.heights = self.sums.predictions[0].copy()
         self.rest = tolerance * float(self.trial.results[3])
-        fastest = self._fastest()
+        fastest = self._fastest(self.pulls)
         self._length, self._last = 0.1 / fastest if fastest > 0 else np.inf, 0.0
         self._response: Response | None = None
         self._fresh = self._slow = self._still = False
@@ -292,10 +292,9 @@ class WallStepper:
     def _tools(self) -> tuple[Desk, Field, Sums, Log]:
         return self._desk, self._field, self.sums, self.log
 
-    def _fastest(self) -> float:
-        """Return a bound on ‖D‖ of a neuron, from the pulls at the end of the last step."""
-        samples = self.problem.samples
-        return float(self.problem.scale * np.abs(samples.lengths * self.pulls).sum())
+    def _fastest(self, pulls: Floats) -> float:
+        """Return a bound on ‖D‖ of a neuron."""
+        return float(self.problem.scale * np.abs(self.problem.samples.lengths * pulls).sum())
 
     def _resampled(self, pulls: Floats, start: float, ratio: float) -> Floats:
         """Return the polynomials of a trial at the nodes of [start, start + ratio]."""
@@ -317,7 +316,7 @@ class WallStepper:
         """Make one step from `time` on, not longer than `remaining`; return its length (0: none)."""
         if self._still:
             return self._stay(remaining)
-        fastest = self._fastest()
+        fastest = self._fastest(self.pulls)
         step = min(self._length, remaining, LONGEST / fastest if fastest > 0 else np.inf)
         if self._last > 0:
             self.trial.pulls[:] = self._guess(step)
@@ -353,20 +352,26 @@ class WallStepper:
         """Whether the flow has ended: forces have stopped falling, and all of what is left moves no neuron.
 
         Sweeps and rounding leave forces behind that no step removes; those of a weak sample do not fall in a
-        step either, but move neurons far in the end (`Response.to_come`).
+        step either, but move neurons far in the end (`Response.to_come`), and those of the weakest stay.
         """
         last, self._force = self._force, np.inf
         if self.log.used[0] > 0:
             return False
-        living = self.now.inner.any(axis=1) | (self.now.outer != 0)
-        self._force = _largest_norm(forces(self.now, self.pulls, self.problem)[living])
-        if self._force <= STILL * self._fastest():
+        self._force = self._largest_force(self.pulls)
+        if self._force <= STILL * self._fastest(self.pulls):
             return True
         ended = step * self._force <= self.tolerance and self._force >= 0.5 * last
         if not ended or len(self.pulls) > MOST_STIFF:
             return False
-        to_come = Response(self.now, self.heights, self.problem).to_come(self.pulls)
-        return _largest_norm(forces(self.now, to_come, self.problem)[living]) <= self.tolerance
+        coming, staying = Response(self.now, self.heights, self.problem).to_come(self.pulls)
+        cancels = self._largest_force(staying) <= STILL * self._fastest(staying)
+        return cancels and self._largest_force(coming) <= self.tolerance
+
+    def _largest_force(self, pulls: Floats) -> float:
+        """Return the largest ‖D‖ of a neuron that is not 0."""
+        living = self.now.inner.any(axis=1) | (self.now.outer != 0)
+        found = forces(self.now, pulls, self.problem)[living]
+        return float(np.sqrt((found**2).sum(axis=1).max(initial=0.0)))
 
     def _tried(self, step: float) -> float:
         """Try a step; return 0 if it is good, else the length to try instead (the same: with other means)."""
@@ -456,10 +461,6 @@ class WallStepper:
             self._length, self._aim = max(self._length, self._aim), 0.0
         self._last, self._still = step, self._is_still(step)
         return step
-
-
-def _largest_norm(vectors: Floats) -> float:
-    return float(np.sqrt((vectors**2).sum(axis=1).max(initial=0.0)))
 
 
 PACKED = 31

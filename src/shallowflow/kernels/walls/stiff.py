@@ -55,15 +55,17 @@ class Response:
         inverses = (shares @ projections).real.reshape(size, terms, terms)
         return Newton(self.vectors, self.roots, np.ascontiguousarray(inverses), np.zeros((2, terms, size)))
 
-    def to_come(self, pulls: Floats) -> Floats:
-        """Return ∫ c dt from pulls c (n,) now until they rest, with K and Λ as they are.
+    def to_come(self, pulls: Floats) -> tuple[Floats, Floats]:
+        """Return ∫ c dt from pulls c (n,) now until they rest, and what of them stays, (n,).
 
-        Along an eigenvector they decay like e^{−λt}; where λ is 0 to rounding they move nothing and stay.
+        With K and Λ as they are: along an eigenvector pulls decay like e^{−λt}, and stay where λ is 0 to
+        rounding.
         """
         parts = self.vectors.T @ (pulls / self.roots)
         decaying = self.values > np.finfo(float).eps * len(pulls) * self.values.max(initial=0.0)
-        parts = np.divide(parts, self.values, out=np.zeros_like(parts), where=decaying)
-        return np.asarray(self.roots * (self.vectors @ parts))
+        coming = np.divide(parts, self.values, out=np.zeros_like(parts), where=decaying)
+        staying = np.where(decaying, 0.0, parts)
+        return self.roots * (self.vectors @ coming), self.roots * (self.vectors @ staying)
 
 
 def spectral_parts(matrix: Floats) -> tuple[Complexes, Complexes]:
