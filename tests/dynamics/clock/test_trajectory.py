@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 import xarray
 
+import shallowflow as sf
 from shallowflow.dynamics.clock.protocol import EVENT_KINDS, Event
-from shallowflow.dynamics.clock.trajectory import STATUSES, Outcome, Trajectory
+from shallowflow.dynamics.clock.trajectory import STATUSES, Outcome, Trajectory, checked_trajectory
 from shallowflow.errors import InvalidInputError
 from tests.dynamics.examples import EXAMPLE_NETWORKS, PATHS, example_path, example_trajectory
 
@@ -111,6 +112,21 @@ def test_repr_is_one_line() -> None:
         "Trajectory(7 times in [0, 2], loss 0.637 → 4.941e-324, 3 events, "
         "diverged: a parameter overflowed. Try: a smaller step.)"
     )
+
+
+def test_drawings_are_handed_on_with_the_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = sf.Dataset([[0.0], [1.0]], [1.0, -1.0])
+    run = sf.gradient_descent(sf.KnotNetwork([0.5], [1.0]), data, step=0.1, steps=2)
+    for name, draw in (("plot_run", run.plot), ("animate_run", run.animate)):
+        monkeypatch.setattr(f"shallowflow.reporting.figures.runs.{name}", lambda *given, **options: given)
+        assert draw("a.png") == (run, data, "a.png")
+
+
+def test_something_else_is_no_trajectory() -> None:
+    trajectory = example_trajectory("relu", "snapshots")
+    assert checked_trajectory(trajectory) is trajectory
+    with pytest.raises(InvalidInputError, match=r"^run: must be a Trajectory, got 5$"):
+        checked_trajectory(5, "run")
 
 
 def test_events() -> None:
