@@ -33,7 +33,7 @@ TESTS = {
     "dynamics/clock/loop": f"{CLOCK}loop.py {CLOCK}outcomes.py {CLOCK}record.py {CLOCK}recorder.py",
     "dynamics/clock/paths": f"{CLOCK}paths.py {CLOCK}replayed.py {CLOCK}wall_path.py {CLOCK}group_path.py",
     "dynamics/clock/problem": f"{CLOCK}record.py {CLOCK}loop.py {CLOCK}setting.py",
-    "dynamics/clock/protocol": f"{CLOCK}loop.py {CLOCK}paths.py {CLOCK}codec.py",
+    "dynamics/clock/protocol": f"{CLOCK}loop.py {CLOCK}paths.py {CLOCK}codec.py {CLOCK}trajectory.py",
     "dynamics/clock/trajectory": f"{CLOCK}trajectory.py {CLOCK}setting.py {CLOCK}outcomes.py",
 }
 """The tests that answer for a module, the quickest first."""

@@ -11,7 +11,7 @@ import pytest
 import xarray
 
 import shallowflow as sf
-from shallowflow.dynamics.clock.protocol import EVENT_KINDS, Event
+from shallowflow.dynamics.clock.protocol import EVENT_KINDS, Event, flatten
 from shallowflow.dynamics.clock.trajectory import STATUSES, Outcome, Trajectory, checked_trajectory
 from shallowflow.errors import InvalidInputError
 from tests.dynamics.examples import EXAMPLE_NETWORKS, PATHS, example_path, example_trajectory
@@ -28,6 +28,10 @@ def test_a_trajectory_is_its_path(name: str, kind: str) -> None:
     assert trajectory.initial == EXAMPLE_NETWORKS[name] == trajectory(0.0)
     assert trajectory.final == path(float(path.times[-1]))
     assert trajectory(float(path.times[2])) == path(float(path.times[2]))
+    table = path.table(path.times[:3])
+    assert all(
+        np.array_equal(row, flatten(path(float(t)))) for row, t in zip(table, path.times, strict=False)
+    )
     with pytest.raises(InvalidInputError, match=r"^t: must lie in \[0, .*\], got -1$"):
         trajectory(-1)
 
@@ -148,6 +152,8 @@ def test_events() -> None:
         (("now", "on"), r"^time: must be a number, got 'now'$"),
         ((0.0, "on", 1.5), r"^neuron: must be an integer, got 1\.5$"),
         ((0.0, "on", 1, -2), r"^point: must be >= -1, got -2$"),
+        ((0.0, "on", -2, 1), r"^neuron: must be >= -1, got -2$"),
+        ((0, "on", np.int64(-2)), r"^neuron: must be >= -1, got -2$"),
     ],
 )
 def test_events_refuse_with_name_rule_and_value(arguments: tuple[Any, ...], message: str) -> None:
