@@ -473,7 +473,7 @@ class WallPath(RestLog[ReLUNetwork]):
     def __call__(self, time: float) -> ReLUNetwork:
         """Return the network at a time in [times[0], times[-1]]."""
         from shallowflow.kernels.walls.desk import Neurons
-        from shallowflow.kernels.walls.step import replay, unpack
+        from shallowflow.kernels.walls.step import Reader, unpack
 
         time = within(time, self.times)
         if time == self.times[0] or len(self.times) == 1:
@@ -483,7 +483,7 @@ class WallPath(RestLog[ReLUNetwork]):
         share = np.array([min((time - float(self.times[step])) / length, 1.0)])
         signs = unpack(self.signs[step], len(problem.normals))
         start = Neurons(np.array(self.inner[step]), np.array(self.outer[step]), signs)
-        then, _ = replay(length, self.rest, start, self.pulls[step], share, problem)
+        then, _ = Reader(1, problem)(length, self.rest, start, self.pulls[step], share)
         return moved_in_span(self.template, then.inner, then.outer, self.basis, self.root)
 
     def _problem(self) -> Any:
@@ -504,6 +504,8 @@ class WallPath(RestLog[ReLUNetwork]):
 
     def check(self) -> None:
         """Refuse other networks, steps of no length, and what does not fit the data."""
+        from shallowflow.kernels.walls.field import TERMS
+
         if not isinstance(self.template, ReLUNetwork):
             raise FileFormatError("a path by walls needs a ReLUNetwork")
         if len(self.times) < 2 or np.any(np.diff(self.times) <= 0):
@@ -513,7 +515,7 @@ class WallPath(RestLog[ReLUNetwork]):
         walls = len(self._problem().normals)
         off_origin = int(np.any(self.inputs != 0, axis=1).sum())
         if (
-            self.pulls.shape[1] < 2
+            self.pulls.shape[1] != TERMS
             or self.pulls.shape[2] != off_origin
             or self.signs.shape[2] != -(-walls // 31)
         ):

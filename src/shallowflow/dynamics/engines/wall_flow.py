@@ -17,7 +17,7 @@ from shallowflow.dynamics.clock.problem import Task
 from shallowflow.dynamics.clock.protocol import Event, Path, Piece, Rows, Statistics, Stop, flatten
 from shallowflow.kernels.walls import field
 from shallowflow.kernels.walls.desk import Log, Neurons
-from shallowflow.kernels.walls.step import WallStepper, pack, replay
+from shallowflow.kernels.walls.step import WallStepper, pack
 from shallowflow.kernels.walls.stiff import forces
 from shallowflow.models.loss import LogisticLoss, Loss, SquareLoss
 from shallowflow.models.networks import ReLUNetwork
@@ -81,10 +81,12 @@ class WallFlow:
         self._count(log)
         if self._ahead is not None:
             log, self._ahead = self._ahead.then(log), None
-        self._most_sliding = max(self._most_sliding, int((stepper.now.signs == 0).any(axis=1).sum()))
+        if (log.after == 0).any():
+            sliding = int((stepper.now.signs == 0).any(axis=1).sum())
+            self._most_sliding = max(self._most_sliding, sliding)
         kept = self._names.rests(log)
         if rows:
-            kept |= {
+            kept = kept | {
                 "pulls": stepper.trial.pulls[None].copy(),
                 "inner": before.inner[None].copy(),
                 "outer": before.outer[None].copy(),
@@ -116,15 +118,14 @@ class WallFlow:
         """Return losses, and θ if wanted, at times inside the last step."""
         stepper, begun = self._stepper, self._time - self._length
         shares = np.clip((times - begun) / self._length, 0.0, 1.0)
-        known = stepper.before, stepper.trial.pulls
-        _, sums = replay(self._length, stepper.rest, *known, shares, stepper.problem)
+        losses = stepper.look(shares)[1].losses / self._speed
         thetas = list[Floats]()
         for share in shares if networks else ():
-            then = replay(self._length, stepper.rest, *known, np.array([share]), stepper.problem)[0]
+            then = stepper.look(np.array([share]))[0]
             thetas.append(
                 flatten(moved_in_span(self._network, then.inner, then.outer, self._basis, self._root))
             )
-        return sums.losses / self._speed, thetas
+        return losses, thetas
 
     def loss(self) -> float:
         """Return the present loss."""
@@ -194,6 +195,16 @@ class WallLog:
         return WallLog([np.concatenate(pair) for pair in zip(self.columns, later.columns, strict=True)])
 
 
+NOTHING = WallLog(
+    [np.zeros(0), *(np.zeros(0, np.int64) for _ in range(5)), *(np.zeros(0, np.bool_) for _ in range(2))]
+)
+NO_RESTS: dict[str, Any] = {
+    "rest_times": np.zeros(0),
+    "rest_neurons": np.zeros(0, np.int64),
+    "rest_points": np.zeros(0, np.int64),
+}
+
+
 class WallEvents:
     """Names changes of signs by the data points that they are about."""
 
@@ -217,6 +228,8 @@ class WallEvents:
     def read(self, log: Log, start: float, length: float, neurons: Neurons) -> WallLog:
         """Return the changes of a step in the order of time."""
         order = np.argsort(log.shares[: log.used[0]], kind="stable")
+        if not len(order):
+            return NOTHING
         chosen = list(log.changes[order].T)
         zero = ~neurons.inner[chosen[0]].any(axis=1)
         dead = np.zeros(len(order), np.bool_)
@@ -263,6 +276,8 @@ class WallEvents:
     def rests(self, log: WallLog) -> dict[str, Any]:
         """Return the log of the pairs that come to rest on each other, and part."""
         found = np.flatnonzero((log.after == 0) | (log.before == 0))
+        if not len(found):
+            return NO_RESTS
         on_wall = [self._kept[self._on_wall[wall]] for wall in log.walls[found].tolist()]
         found = np.repeat(found, [len(points) for points in on_wall])
         points = np.concatenate([np.zeros(0, np.int64), *on_wall])

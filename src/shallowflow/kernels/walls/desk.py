@@ -39,6 +39,7 @@ from shallowflow.kernels.walls.settle import (
     Frame,
     Meeting,
     extend,
+    multipliers,
     new_frame,
     new_meeting,
     project,
@@ -94,9 +95,12 @@ class Push(NamedTuple):
 
 class Desk(NamedTuple):
     """What tracing one neuron works with: w (r,), its signs (W,), products (k·r,): a w at the shares; the
-    frame of the walls on which it slides.
+    frame of the walls on which it slides; across (r, W): the normals transposed, heights (3, W): of vectors
+    over all walls.
     """
 
+    across: Floats
+    heights: Floats
     w: Floats
     signs: Ints
     products: Floats
@@ -122,6 +126,8 @@ def new_desk(terms: int, shares: int, problem: Problem) -> Desk:
     inner, outer, forces = np.zeros((ORDER + TERMS, rank)), np.zeros(ORDER + TERMS), np.zeros((terms, rank))
     over = forces, forces.reshape(-1), np.zeros((terms, rank)), np.zeros(terms), np.zeros((terms, rank))
     return Desk(
+        np.ascontiguousarray(problem.normals.T),
+        np.zeros((3, walls)),
         np.zeros(rank),
         np.zeros(walls, np.int8),
         np.zeros(shares * rank),
@@ -133,27 +139,47 @@ def new_desk(terms: int, shares: int, problem: Problem) -> Desk:
 
 
 @njit(cache=True, **INTERNAL)
-def take_up(signs: Ints, forces: Floats, frame: Frame, field: Field, normals: Floats, aligned: int) -> None:
-    """Set the frame of the walls on which a neuron slides, and its forces (q·r,) over the step."""
-    means, jumps, vectors, base, _ = field
+def stand(signs: Ints, frame: Frame, normals: Floats, aligned: int) -> None:
+    """Set the frame of the walls on which a neuron slides."""
     on, sizes = frame.walls, frame.sizes
-    terms, walls = means.shape
     sizes[0], sizes[1] = 0, 0
-    if aligned:
-        for w in range(walls):
-            if signs[w] == 0:
+    for w in range(signs.size):
+        if signs[w] == 0:
+            if aligned:
                 on[sizes[0]] = w
                 sizes[0] += 1
-            for p in range(terms):
+            else:
+                extend(frame, normals, w)
+
+
+@njit(cache=True, **INTERNAL)
+def take_up(signs: Ints, forces: Floats, field: Field, aligned: int) -> None:
+    """Set the forces (q·r,) on a neuron over the step."""
+    means, jumps, vectors, base, _ = field
+    terms, walls = means.shape
+    if aligned:
+        for p in range(terms):
+            for w in range(walls):
                 forces[p * walls + w] = means[p, w] + signs[w] * jumps[p, w]
         return
     for i in range(forces.size):
         forces[i] = base[i]
     for w in range(walls):
         if signs[w] >= 0:
-            if signs[w] == 0:
-                extend(frame, normals, w)
             add_row(forces, 1.0 if signs[w] > 0 else 0.5, vectors, w)
+
+
+@njit(cache=True, **INTERNAL)
+def hold(push: Push, frame: Frame, aligned: int) -> None:
+    """Project the local forces on a neuron onto the walls on which it slides, and set its multipliers."""
+    local, found = push.local, push.multipliers
+    rows, triangle, walls, sizes = frame
+    for p in range(local.shape[0] if sizes[0] > 0 else 0):
+        if aligned:
+            for k in range(sizes[0]):
+                local[p, walls[k]] = 0.0
+        else:
+            multipliers(local[p], rows, triangle, sizes[1], found[p], True)
 
 
 @njit(cache=True, **INTERNAL)
@@ -188,14 +214,14 @@ SAMPLES = 4
 
 
 @njit(cache=True, **SUMS)
-def _along(inner: Floats, p: int, normals: Floats, w: int, aligned: int) -> float:
-    """Return the part of row p along the normal of wall w."""
-    if aligned:
-        return float(inner[p, w])
-    part = 0.0
-    for i in range(normals.shape[1]):
-        part += inner[p, i] * normals[w, i]
-    return part
+def over_walls(vector: Floats, across: Floats, target: Floats, aligned: int) -> None:
+    """Write ⟨vector, e_w⟩ of all walls, (W,)."""
+    for w in range(target.size):
+        target[w] = vector[w] if aligned else 0.0
+    for i in range(0 if aligned else vector.size):
+        part = vector[i]
+        for w in range(target.size):
+            target[w] += part * across[i, w]
 
 
 @njit(cache=True, **ONCE)
@@ -224,8 +250,22 @@ def _meets(order: int, side: float, tiny: float, until: float, passing: Floats) 
     return NONE
 
 
+@njit(cache=True, **SUMS)
+def _along(inner: Floats, p: int, normals: Floats, w: int, aligned: int) -> float:
+    """Return the part of row p along the normal of wall w."""
+    if aligned:
+        return float(inner[p, w])
+    part = 0.0
+    for i in range(normals.shape[1]):
+        part += inner[p, i] * normals[w, i]
+    return part
+
+
 @njit(cache=True, **INTERNAL)
-def first_wall(order: int, tiny: float, signs: Ints, series: Series, normals: Floats, aligned: int) -> float:
+def first_wall(
+    order: int, tiny: float, signs: Ints, series: Series, across: Floats, heights: Floats, normals: Floats,
+    aligned: int,
+) -> float:  # fmt: skip
     """Return where on the stretch the neuron first meets a wall, or `NONE`.
 
     A wall is looked at closely if S z may vanish: its terms after the second take away at most Σ_{p>2} ‖w_p‖.
@@ -236,15 +276,15 @@ def first_wall(order: int, tiny: float, signs: Ints, series: Series, normals: Fl
         reach += norms[p]
         if p > 2:
             later += norms[p]
+    over_walls(inner[0], across, heights, aligned)
     first = NONE
     for w in range(signs.size):
-        if signs[w] == 0:
-            continue
         side, until = float(signs[w]), min(first, 1.0)
-        for p in range(order + 1):
+        if signs[w] == 0 or side * heights[w] > reach + tiny:
+            continue
+        passing[0] = heights[w]
+        for p in range(1, order + 1):
             passing[p] = _along(inner, p, normals, w, aligned)
-            if p == 0 and side * passing[0] > reach + tiny:
-                break
             if p == 2 and side * passing[0] > tiny:
                 low = lowest(side * passing[0], side * passing[1], side * passing[2], until)
                 if low > later + tiny:

@@ -134,12 +134,18 @@ def project(vector: Floats, rows: Floats, rank: int) -> None:
 
 
 @njit(cache=True, **INTERNAL)
-def multipliers(force: Floats, rows: Floats, triangle: Floats, rank: int, solution: Floats) -> None:
+def multipliers(
+    force: Floats, rows: Floats, triangle: Floats, rank: int, solution: Floats, taken: bool
+) -> None:
     """Write what the independent normals of a frame must add to D (r,) so that nothing of it is left in their
-    span: Lᵀ μ = −Q D, (rank,).
+    span: Lᵀ μ = −Q D, (rank,). taken: take that part out of D.
     """
     for k in range(rank):
         solution[k] = -dot(force, rows, k)
+    for k in range(rank if taken else 0):
+        add_row(force, solution[k], rows, k)
+    for i in range(force.size if taken and rank == force.size else 0):
+        force[i] = 0.0
     for k in range(rank - 1, -1, -1):
         solution[k] /= triangle[k, k]
         for earlier in range(k):
@@ -159,7 +165,7 @@ def _solve_inside(count: int, meeting: Meeting, normals: Floats) -> None:
             fits = fits and extend(frame, normals, walls[k])
     if not fits:
         return
-    multipliers(force, frame.rows, frame.triangle, sizes[1], solution)
+    multipliers(force, frame.rows, frame.triangle, sizes[1], solution, False)
     place = 0
     for k in range(count):
         if abs(x[k]) < bounds[k]:

@@ -51,7 +51,7 @@ the error); with one so much bigger it does, once what sweeps leave is below `SE
 `MANY` times the error make it."""
 FAR = 3.0
 """Sweeps that leave as much as this come from pulls that are no guess."""
-AGREED = 0.02
+AGREED = 0.1
 """What sweeps may leave undone, as a share of the tolerance."""
 MOST_ATTEMPTS = 60
 SHORTEST, LEAST = 1e-14, 1e-300
@@ -239,6 +239,11 @@ def attempt(
     return FINE
 
 
+def _basis(shares: Floats) -> Floats:
+    """Return the powers of shares (k,) up to those of the polynomials of a step, (k, q)."""
+    return np.asarray(shares[:, None] ** np.arange(NODES))
+
+
 @dataclass
 class Counters:
     """What a run counted."""
@@ -278,6 +283,7 @@ class WallStepper:
         self._length, self._last = 0.1 / fastest if fastest > 0 else np.inf, 0.0
         self._response: Response | None = None
         self._fresh = self._slow = self._still = False
+        self._readers = dict[int, Reader]()
         self._force = np.inf
         # Pulls of a longer trial that was cut short, its length, and how far the flow has come in it.
         self._plan: tuple[Floats, float, float] | None = None
@@ -298,8 +304,7 @@ class WallStepper:
 
     def _resampled(self, pulls: Floats, start: float, ratio: float) -> Floats:
         """Return the polynomials of a trial at the nodes of [start, start + ratio]."""
-        shares = start + ratio * self.trial.nodes
-        found: Floats = (np.vander(shares, NODES, increasing=True) @ self._field.powers) @ pulls
+        found: Floats = _basis(start + ratio * self.trial.nodes) @ (self._field.powers @ pulls)
         return found
 
     def _guess(self, step: float) -> Floats:
@@ -339,6 +344,12 @@ class WallStepper:
                 self.trial.pulls[:] = self.pulls
             step = shorter
         return 0.0
+
+    def look(self, shares: Floats) -> tuple[Neurons, Sums]:
+        """Return the neurons at the last of the shares of the last step, and the sums at all of them."""
+        if len(shares) not in self._readers:
+            self._readers[len(shares)] = Reader(len(shares), self.problem)
+        return self._readers[len(shares)](self._last, self.rest, self.before, self.trial.pulls, shares)
 
     def _stay(self, remaining: float) -> float:
         """Rest for as long as is left: pulls of 0 move no neuron."""
@@ -395,11 +406,11 @@ class WallStepper:
             trial.pulls[:] = self.pulls
             return 0.4 * step
         # Kinks before the first node are not seen at the shares between the nodes.
-        shares, kinks = self._kinks()
-        unseen = step * (step * float(np.sum((kinks * shares * (1.0 - shares))[shares < trial.nodes[0]])))
+        shares, impacts = self._impacts(step)
+        unseen = float(impacts[shares < trial.nodes[0]].sum())
         error = max(MISSED * float(trial.results[2]), unseen) / self.tolerance
         if error <= 1.0:
-            self._error = error
+            self._error, self._by_kinks = error, float(impacts.sum())
             return 0.0
         if not np.isfinite(error):
             return 0.2 * step
@@ -412,32 +423,32 @@ class WallStepper:
 
     def _shortened(self, step: float, error: float) -> float:
         """Return a shorter length: up to the first event that is too big, or by the error's order."""
-        shares, kinks = self._kinks()
-        impacts = step * (step * kinks * shares * (1.0 - shares))
+        shares, impacts = self._impacts(step)
         self._plan, largest = (self.trial.pulls.copy(), step, 0.0), impacts.max(initial=0.0)
         if not np.isfinite(error) or largest > max(BIG, error) * self.tolerance:
             first = float(shares[impacts > max(BIG * self.tolerance, 0.3 * largest)].min(initial=1.0))
             if 1e-9 < first < 1.0 - 1e-9:
                 self.counters.cuts += 1
-                # The step after it, by the kinks that follow.
-                rest, later = step * (1.0 - first), (shares - first) / (1.0 - first)
-                ahead = (rest * (rest * kinks * later * (1.0 - later)))[later > 1e-9]
+                # The step after it, by the kinks that follow: an impact there is kink·(θ − first)(1 − θ)·H².
+                left = 1.0 - first
+                later = shares > first + 1e-9 * left
+                ahead = impacts[later] * (1.0 - first / shares[later])
                 expected = max(0.25 * ahead.max(initial=1e-300), 0.08 * ahead.sum()) / self.tolerance
-                self._aim = rest * float(min(1.0, 0.85 * expected ** (-1.0 / 3.0)))
+                self._aim = step * left * float(min(1.0, 0.85 * expected ** (-1.0 / 3.0)))
                 return step * first * (1.0 + 1e-10)
         if not np.isfinite(error):
             return 0.3 * step
-        return step * min(max(0.2, 0.85 * error ** -self._order(step, error)), 0.9)
+        return step * min(max(0.2, 0.85 * error ** -self._order(error, float(impacts.sum()))), 0.9)
 
-    def _kinks(self) -> tuple[Floats, Floats]:
-        """Return the shares of the events, and what their kinks leave to polynomials, by H²θ(1 − θ)."""
+    def _impacts(self, step: float) -> tuple[Floats, Floats]:
+        """Return the shares of the events, and what their kinks leave to the polynomials of the step."""
         count = int(self.log.used[0])
-        return self.log.shares[:count], self.log.kinks[:count] * self.trial.gains[self.log.changes[:count, 1]]
+        shares = self.log.shares[:count]
+        kinks = self.log.kinks[:count] * self.trial.gains[self.log.changes[:count, 1]]
+        return shares, step * (step * kinks * shares * (1.0 - shares))
 
-    def _order(self, step: float, error: float) -> float:
+    def _order(self, error: float, by_kinks: float) -> float:
         """Return 1/p for an error that grows like H^p: by kinks, or by the length of the step."""
-        shares, kinks = self._kinks()
-        by_kinks = step * (step * float(np.sum(kinks * shares * (1.0 - shares))))
         return 1.0 / 3.0 if by_kinks > MANY * error * self.tolerance else 1.0 / (NODES + 1)
 
     def _accepted(self, step: float, remaining: float) -> float:
@@ -446,7 +457,7 @@ class WallStepper:
         self.last_loss, self.loss = self.loss, float(self.sums.losses[NODES])
         self.pulls = self.sums.pulls[NODES].copy()
         self.heights = self.sums.predictions[NODES].copy()
-        growth = min(4.0, 0.85 * max(self._error, 1e-12) ** -self._order(step, self._error))
+        growth = min(4.0, 0.85 * max(self._error, 1e-12) ** -self._order(self._error, self._by_kinks))
         # Slow sweeps ask for a new tangent kernel; where that does not help, for a shorter step.
         self._slow = bool(self.trial.results[0] > SLOW_SWEEPS)
         if self._slow and (self._fresh or len(self.pulls) > MOST_STIFF):
@@ -467,25 +478,32 @@ PACKED = 31
 """Signs in a word: two bits each."""
 
 
-def replay(
-    step: float, rest: float, neurons: Neurons, pulls: Floats, shares: Floats, problem: Problem
-) -> tuple[Neurons, Sums]:
-    """Return the neurons at the last of the shares of a step, and the sums at all of them, to all digits.
+class Reader:
+    """Reads steps at so many shares at a time, to all digits."""
 
-    neurons: at its beginning; pulls (q, n): at its nodes.
-    """
-    terms, nodes = len(pulls), radau_nodes(len(pulls))
-    field, sums = new_field(radau_powers(terms), problem), new_sums(len(shares), problem)
-    trial = new_trial(nodes, shares, field.powers, problem)
-    trial.pulls[:] = pulls
-    then = new_neurons(neurons.inner, neurons.outer, len(problem.normals))
-    desk, size = new_desk(terms, len(shares), problem), 8 * len(neurons.outer) + 1024
-    while True:
-        tools = desk, field, sums, new_log(size)
-        status = attempt(step, (rest, 0.0), 0, (neurons, then), tools, trial, no_newton(terms), problem)
-        if status != FULL:
-            return then, sums
-        size *= 2
+    def __init__(self, shares: int, problem: Problem) -> None:
+        nodes, self._problem = radau_nodes(NODES), problem
+        field = new_field(radau_powers(NODES), problem)
+        self._trial = new_trial(nodes, np.zeros(shares), field.powers, problem)
+        self._tools = new_desk(NODES, shares, problem), field, new_sums(shares, problem)
+        self._log, self._none = new_log(1024), no_newton(NODES)
+
+    def __call__(
+        self, step: float, rest: float, neurons: Neurons, pulls: Floats, shares: Floats
+    ) -> tuple[Neurons, Sums]:
+        """Return the neurons at the last of the shares of a step, and the sums at all of them.
+
+        neurons: at its beginning; pulls (q, n): at its nodes.
+        """
+        then = new_neurons(neurons.inner, neurons.outer, len(self._problem.normals))
+        self._trial.pulls[:], self._trial.shares[:] = pulls, shares
+        desk, field, sums = self._tools
+        while True:
+            tools, limits = (desk, field, sums, self._log), (rest, 0.0)
+            status = attempt(step, limits, 0, (neurons, then), tools, self._trial, self._none, self._problem)
+            if status != FULL:
+                return then, sums
+            self._log = new_log(2 * len(self._log.shares))
 
 
 def pack(signs: Ints) -> Ints:

@@ -22,8 +22,11 @@ from shallowflow.kernels.walls.desk import (
     first_release,
     first_wall,
     forces_at,
+    hold,
+    over_walls,
     polynomial_at,
     put_onto_walls,
+    stand,
     take_up,
 )
 from shallowflow.kernels.walls.field import (
@@ -38,7 +41,7 @@ from shallowflow.kernels.walls.field import (
     squared,
     value,
 )
-from shallowflow.kernels.walls.settle import Frame, Meeting, multipliers, project, settle
+from shallowflow.kernels.walls.settle import Frame, Meeting, settle
 
 ROUNDING = 1e-13
 """⟨w, e_w⟩ counts as zero below this share of the larger of ‖w‖ and |a|."""
@@ -48,11 +51,10 @@ MOST_EVENTS, MOST_STRETCHES = 60, 4000
 FINE, CROWDED, FULL = 0, 1, 2
 
 
-@njit(cache=True, **INTERNAL)
+@njit(cache=True, **ONCE)
 def _local_forces(start: float, span: float, step: float, push: Push, frame: Frame, aligned: int) -> float:
     """Set D·step·length on a stretch from `start`, at most `span` long, projected; return its length."""
-    forces, _, local, tails, found, poly, _ = push
-    rows, triangle, walls, sizes = frame
+    forces, _, local, tails, _, poly, _ = push
     terms, rank = forces.shape
     for p in range(terms):
         for i in range(rank):
@@ -61,14 +63,9 @@ def _local_forces(start: float, span: float, step: float, push: Push, frame: Fra
         for first in range(terms - 1):
             for p in range(terms - 2, first - 1, -1):
                 add_row(local[p], start, local, p + 1)
+    hold(push, frame, aligned)
     for p in range(terms):
-        force = local[p]
-        if sizes[0] > 0 and not aligned:
-            multipliers(force, rows, triangle, sizes[1], found[p])
-            project(force, rows, sizes[1])
-        for k in range(sizes[0] if aligned else 0):
-            force[walls[k]] = 0.0
-        poly[p] = sqrt(squared(force))
+        poly[p] = sqrt(squared(local[p]))
     length = span
     for _ in range(60):
         total = step * length * value(poly, terms - 1, length)
@@ -115,26 +112,25 @@ def _evaluate(u: float, order: int, factor: float, series: Floats, first: int, t
 
 
 @njit(cache=True, **ONCE)
-def _meet(
-    share: float, tiny: float, outer: float, w: Floats, signs: Ints, meeting: Meeting, jumps: Floats,
-    normals: Floats,
-) -> int:  # fmt: skip
+def _meet(share: float, tiny: float, outer: float, desk: Desk, jumps: Floats, problem: Problem) -> int:
     """List the walls of an event: those met, and those on which the neuron slides; return how many.
 
     Of `meeting.rest`, D at the event, D_rest is left.
     """
-    walls, sides, heights = meeting.walls, meeting.sides, meeting.jumps
-    speeds, others, pulls = meeting.speeds, meeting.rest, meeting.pulls
+    meeting, signs, heights, aligned = desk.meeting, desk.signs, desk.heights, problem.aligned
+    walls, sides, found = meeting.walls, meeting.sides, meeting.jumps
+    speeds, others = meeting.speeds, meeting.rest
+    over_walls(desk.w, desk.across, heights[0], aligned)
+    over_walls(meeting.pulls, desk.across, heights[1], aligned)
     count = Signed(0)
     for wall in range(signs.size):
-        z, speed = dot(w, normals, wall), -outer * dot(pulls, normals, wall)
-        sign = signs[wall]
+        z, speed, sign = heights[0, wall], -outer * heights[1, wall], signs[wall]
         if sign != 0 and (abs(z) > TOGETHER * tiny or (sign * speed > 0.0 and sign * z > -tiny)):
             continue
         jump = polynomial_at(share, wall, jumps)
         walls[count], sides[count] = wall, sign
-        heights[count], speeds[count] = jump, speed
-        add_row(others, -sign * jump, normals, wall)
+        found[count], speeds[count] = jump, speed
+        add_row(others, -sign * jump, problem.normals, wall)
         count += 1
     return count
 
@@ -143,7 +139,7 @@ def _meet(
 def _note(
     neuron: int, share: float, outer: float, many: int, two: int, signs: Ints, meeting: Meeting, log: Log
 ) -> int:
-    """Take over the signs of a meeting of `many` walls, and log those that changed; return how many did."""
+    """Log the signs of a meeting of `many` walls that change; return how many do."""
     walls, found, speeds = meeting.walls, meeting.signs, meeting.speeds
     changes, shares, kinks, used = log
     changed = 0
@@ -157,32 +153,45 @@ def _note(
             changes[place, 3], changes[place, 4], shares[place] = found[k], two, share
             kinks[place] = abs(outer * speeds[k]) if signs[w] != 0 else 0.0
         used[0] += 1
-        signs[w] = found[k]
         changed += 1
     return changed
 
 
 @njit(cache=True, **ONCE)
+def _turn(desk: Desk, many: int, field: Field, problem: Problem) -> None:
+    """Take over the signs of a meeting of `many` walls: the forces and the frame that come with them."""
+    signs, flat, meeting, rank = desk.signs, desk.push.flat, desk.meeting, problem.normals.shape[1]
+    walls, found, slides = meeting.walls, meeting.signs, False
+    for k in range(many):
+        w, after = walls[k], found[k]
+        turned = after - signs[w]
+        if turned == 0:
+            continue
+        slides = slides or after == 0 or signs[w] == 0
+        signs[w] = after
+        if problem.aligned:
+            for p in range(field.means.shape[0]):
+                flat[p * rank + w] = field.means[p, w] + after * field.jumps[p, w]
+        else:
+            add_row(flat, 0.5 * turned, field.vectors, w)
+    if slides:
+        stand(signs, desk.frame, problem.normals, problem.aligned)
+
+
+@njit(cache=True, **ONCE)
 def _event(
-    neuron: int,
-    share: float,
-    outer: float,
-    rest: float,
-    desk: Desk,
-    jumps: Floats,
-    log: Log,
-    problem: Problem,
+    neuron: int, share: float, outer: float, rest: float, desk: Desk, field: Field, log: Log, problem: Problem
 ) -> int:
     """Decide what happens at an event; return how many signs changed."""
-    w, signs, _, _, push, frame, meeting = desk
-    others, pulls, normals = meeting.rest, meeting.pulls, problem.normals
+    w, push, frame, meeting = desk.w, desk.push, desk.frame, desk.meeting
+    others, pulls = meeting.rest, meeting.pulls
     size = max(sqrt(squared(w)), abs(outer))
     tiny = ROUNDING * size
     forces_at(share, push.forces, others)
     for i in range(pulls.size):
         pulls[i] = others[i]
     put_onto_walls(pulls, frame, problem.aligned)
-    many = _meet(share, tiny, outer, w, signs, meeting, jumps, normals)
+    many = _meet(share, tiny, outer, desk, field.jumps, problem)
     way = outer
     if abs(outer) <= tiny:
         way = 0.0
@@ -190,8 +199,10 @@ def _event(
             way -= w[i] * pulls[i]
         # In the unit of a: the sign is all that counts.
         way = size if way > 0.0 else -size
-    two = settle(neuron, many, way, rest, meeting, normals)
-    return _note(neuron, share, outer, many, two, signs, meeting, log)
+    two = settle(neuron, many, way, rest, meeting, problem.normals)
+    changed = _note(neuron, share, outer, many, two, desk.signs, meeting, log)
+    _turn(desk, many, field, problem)
+    return changed
 
 
 @njit(cache=True, **ONCE)
@@ -200,11 +211,11 @@ def _first_event(
     aligned: int,
 ) -> float:  # fmt: skip
     """Return where on the stretch (start, length) something happens to the neuron, or `NONE`."""
-    _, signs, _, series, push, frame, meeting = desk
-    _, outer, norms, passing = series
+    push, frame, meeting = desk.push, desk.frame, desk.meeting
+    _, outer, norms, passing = desk.series
     sizes, now = frame.sizes, outer[0]
     tiny = ROUNDING * max(norms[0], abs(now))
-    first = first_wall(order, tiny, signs, series, normals, aligned)
+    first = first_wall(order, tiny, desk.signs, desk.series, desk.across, desk.heights[0], normals, aligned)
     if sizes[0] > 0:
         way = now if abs(now) > tiny else outer[1] if order > 0 else 0.0
         way = 1.0 if way >= 0.0 else -1.0
@@ -274,7 +285,7 @@ def sweep(
     now, then = both
     active, everyone, log = sums
     rest, negligible = limits
-    w, signs, products, series, push, frame, _ = desk
+    _, _, w, signs, products, series, push, frame, _ = desk
     inner, outers, norms, _ = series
     _, flat, local, tails, _, _, _ = push
     jumps, normals, aligned = field.jumps, problem.normals, problem.aligned
@@ -283,12 +294,12 @@ def sweep(
         outer, start = _fetch(neuron, rest, now, w, signs, normals), 0.0
         reached, added, fresh = Signed(0), Signed(0), True
         events, stretches, decided = 0, 0, False
+        stand(signs, frame, normals, aligned)
+        take_up(signs, flat, field, aligned)
         while start < end:
             stretches += 1
             if stretches > MOST_STRETCHES or events > MOST_EVENTS:
                 return CROWDED
-            if fresh:
-                take_up(signs, flat, frame, field, normals, aligned)
             put_onto_walls(w, frame, aligned)
             length = _local_forces(start, end - start, step, push, frame, aligned)
             order = expand(w, outer, local, tails, inner, outers, norms, negligible)
@@ -314,7 +325,7 @@ def sweep(
             start += length * first
             _add(added * rank, reached * rank, signs, products, active, everyone, aligned)
             added = reached
-            decided = _event(neuron, start, outer, rest, desk, jumps, log, problem) == 0
+            decided = _event(neuron, start, outer, rest, desk, field, log, problem) == 0
             fresh, events = True, events + 1
             if log.used[0] > log.shares.size:
                 return FULL
