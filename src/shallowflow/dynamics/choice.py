@@ -29,10 +29,9 @@ from shallowflow.arrays import one_of
 from shallowflow.data.dataset import PiecewiseConstant
 from shallowflow.dynamics.clock.problem import SampledTask, Task
 from shallowflow.dynamics.clock.protocol import Engine
-from shallowflow.dynamics.engines.logs import LEAPS_NEED, can_leap, leaps_cost
 from shallowflow.dynamics.engines.sweeps import SpannedDescent
 from shallowflow.errors import InvalidInputError
-from shallowflow.landscape.geometry.orthonormal import ORTHONORMAL, orthogonal, orthonormality
+from shallowflow.landscape.geometry.orthonormal import BALANCED, ORTHONORMAL, orthogonal, orthonormality
 from shallowflow.models.loss import LogisticLoss, NormLoss, SquareLoss
 from shallowflow.models.networks import (
     AdditiveStepNetwork,
@@ -257,6 +256,35 @@ def _knot_flow_cost(task: Task) -> float:
     return 1e-3 + 1e-6 * task.network.width * (100 + task.dataset.size)
 
 
+LEAPS_BELOW = 1e-6
+"""Largest outer weight of a `ReLUNetwork` up to which its flow on orthogonal inputs leaps unasked."""
+
+
+def _can_leap(task: Task) -> bool:
+    """Whether a flow can go by leaps: see `needs` of its row."""
+    network = task.network
+    if not isinstance(task.loss, SquareLoss) or (task.epsilon, task.stop) != (1.0, 0.0):
+        return False
+    if not isinstance(network, ReLUNetwork):
+        return isinstance(network, LogScaledNetwork)
+    sizes, norms = np.abs(network.outer), np.linalg.norm(network.inner, axis=1)
+    dominated = bool(np.all(sizes > 0) and np.all(norms <= (1 + BALANCED) * sizes))
+    return dominated and network.slope == 0 and orthogonal(task.dataset.inputs)
+
+
+def _leaps_cost(task: Task) -> float:
+    """Return the seconds of a flow by leaps; ∞ where it is not taken unasked.
+
+    It is taken for tiny starts, and for those with coordinates ⟨w_j, x_k⟩ = 0: on orthogonal inputs these
+    never move ([incremental] Assumption 2), which the coordinates of the data alone keep to the last bit.
+    """
+    network = task.network
+    large = isinstance(network, ReLUNetwork) and np.abs(network.outer).max() > LEAPS_BELOW
+    if large and np.all(network.preactivations(task.dataset.inputs) != 0.0):
+        return inf
+    return _knot_flow_cost(task)
+
+
 # --- Stochastic descent.
 
 
@@ -319,8 +347,9 @@ ENGINES = (
     Choice(_F, "stages", "engines.knots:KnotFlow", f"a KnotNetwork and {_SQUARE}", _knots, _knot_flow_cost,
            "knots.flow", 8.0),
     Choice(_F, "smooth", "engines.smooth_flow:sample_flow", "a network of steps", _of_steps, lambda _: 1.0),
-    Choice(_F, "leaps", "engines.logs:LogFlow", LEAPS_NEED,
-           lambda task: _scaled(task) and can_leap(task), leaps_cost, "orthogonal.flow", 8.0),
+    Choice(_F, "leaps", "engines.logs:LogFlow",
+           f"{_SQUARE}, orthogonal inputs, |a_j| ≥ ‖w_j‖, slope 0, epsilon 1, stop 0",
+           lambda task: _scaled(task) and _can_leap(task), _leaps_cost, "orthogonal.flow", 8.0),
     Choice(_S, "dense", "engines.sweeps:SampledDescent", "box_slope=False",
            lambda task: not task.sampling.box,
            lambda task: 1e-9 * task.steps * (50_000 + 20.0 * task.sampling.batch * task.network.width)),
@@ -398,7 +427,7 @@ def _exact(rows: list[Choice], task: Any) -> list[Choice]:
 
 def _warn_of_revival(row: Choice, task: Any) -> None:
     """Warn of an engine in whose coordinates rounding may revive what is frozen."""
-    asked = row.verb == _D or (row.verb == _F and can_leap(task))
+    asked = row.verb == _D or (row.verb == _F and _can_leap(task))
     if not asked or row.name in EXACT or not (relu(task) or _log_scaled(task)):
         return
     network, keeps = task.network, "leaps" if row.verb == _F else "decoupled" if relu(task) else "scaled"
