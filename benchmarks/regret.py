@@ -224,7 +224,7 @@ def warm() -> None:
     """Load all kernels, so that "auto" does not count what a first use costs."""
     for row in ENGINES:
         if row.kernel:
-            import_module(f"shallowflow.kernels.{row.kernel}")
+            import_module(f"shallowflow.kernels.{row.kernel.partition(':')[0]}")
 
 
 def descent(rows: list[dict[str, Any]]) -> None:
