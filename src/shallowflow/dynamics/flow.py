@@ -215,10 +215,12 @@ def _plus(times: Floats | None, begin: float) -> Floats | None:
     return None if times is None else times + begin
 
 
-LONG = 100.0
-"""Of longer runs, speed·until, most is near rest, where stability bounds explicit steps."""
-STIFF_UP_TO = 0.1
-"""Ratio epsilon up to which the implicit method is taken: the smaller it is, the stiffer the flow."""
+FEW = 100
+"""Parameters up to which LSODA is as fast as the explicit method or faster, at any length and ratio."""
+SHORT, LONG = 1.0, 100.0
+"""Of wider networks, in units of the fastest layer: up to `SHORT` LSODA makes steps of Adams' method, cheaper
+than explicit ones of order 8; beyond `LONG` stability bounds these. Between them most of its time would go
+into Jacobians, one evaluation for every parameter."""
 
 
 def population_flow(
@@ -241,7 +243,7 @@ def population_flow(
     The gradient flow (1) of [two_timescale], the limit of `stochastic_descent` for small steps. Slow time is
     τ = epsilon·t. The run ends early, converged, when ‖∇L‖ ≤ `stop`. `stiff` integrates by LSODA instead of
     an explicit method: faster once neurons have settled at jumps, where rates are of order ε s²/η; by default
-    for small epsilon.
+    but for wide networks over middling times.
 
     Examples
     --------
@@ -265,8 +267,9 @@ def population_flow(
     measure = partial(population_loss, target=target)
     rates = layer_rates(network, speed, epsilon)
     field = Field(network, flatten(network), rates, gradient, measure)
-    long = max(epsilon, 1.0) * speed * until > LONG
-    implicit = epsilon <= STIFF_UP_TO or long if stiff is None else flag(stiff, "stiff")
+    length = max(epsilon, 1.0) * speed * until
+    faster = field.start.size <= FEW or not SHORT < length <= LONG
+    implicit = faster if stiff is None else flag(stiff, "stiff")
     make = partial(SmoothFlow, field, tolerance=tolerance, stop=stop, stiff=implicit)
     record = checked_record(record, every_step(network))
     setting = Setting("population_flow", None, target, SquareLoss(), None, speed, epsilon, tolerance)
