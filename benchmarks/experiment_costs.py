@@ -11,8 +11,8 @@ import sys
 from rich.console import Console
 from rich.table import Table
 
+from shallowflow.commands.reproduce import REFERENCE, speed_test, study_of
 from shallowflow.experiments import EXPERIMENTS
-from shallowflow.experiments.batch import REFERENCE, speed_test, study_of
 from shallowflow.experiments.experiment import SCALES
 from shallowflow.studies import Processes, run
 

@@ -25,7 +25,8 @@ import numpy as np
 
 from benchmarks.kink_statistics import PEER_RESTARTS, FloatArray, heading, installed, markdown, noise_of
 from shallowflow.estimators import ANLSRegressor
-from shallowflow.estimators.intervals import Interval, knot_intervals, model_of, slope_intervals
+from shallowflow.estimators.noise import model_of
+from shallowflow.estimators.summary import Interval, knot_intervals, slope_intervals
 
 COVERAGE_SEED = 2811
 SIZES = (50, 200, 1000)

@@ -28,7 +28,7 @@ TESTS = {
     "arrays": "tests/test_arrays.py tests/test_border_functions.py",
     "files": "tests/test_files.py",
     "studies/store": "tests/studies/test_store.py",
-    "experiments/experiment": "tests/experiments/test_claim.py tests/experiments/test_batch.py",
+    "experiments/experiment": "tests/experiments/test_claim.py tests/commands/test_recall.py",
     "dynamics/clock/codec": f"{CLOCK}codec.py {CLOCK}array_file.py",
     "dynamics/clock/loop": f"{CLOCK}loop.py {CLOCK}outcomes.py {CLOCK}record.py {CLOCK}recorder.py",
     "dynamics/clock/paths": f"{CLOCK}paths.py {CLOCK}replayed.py {CLOCK}wall_path.py {CLOCK}group_path.py",

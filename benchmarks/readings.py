@@ -21,7 +21,7 @@ from shallowflow.dynamics.escape import stable_step
 from shallowflow.landscape import census, exit_time, next_exit
 from shallowflow.landscape.geometry.activity import neurons_of
 from shallowflow.landscape.geometry.floors import feature_floor, pattern_floor
-from shallowflow.readings.forecast import forecast
+from shallowflow.landscape.geometry.tangent import forecast
 
 console = Console(width=120)
 SEED = 27_000

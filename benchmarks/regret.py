@@ -224,7 +224,7 @@ def warm() -> None:
     """Load all kernels, so that "auto" does not count what a first use costs."""
     for row in ENGINES:
         if row.kernel:
-            import_module(f"shallowflow.kernels.{row.kernel}")
+            import_module(f"shallowflow.kernels.{row.kernel.partition(':')[0]}")
 
 
 def descent(rows: list[dict[str, Any]]) -> None:
@@ -307,12 +307,14 @@ def lines() -> Iterator[tuple[str, str, Run]]:
 def limits() -> Iterator[tuple[str, str, Run]]:
     """Yield flows against a target; instead of an engine they take `stiff`."""
     target = sf.PiecewiseConstant([0.3, 0.7], [0.0, 1.0, 0.5])
+    for m, eta in ((8, 0.02), (20, 0.004), (200, 0.0015)):
+        net = sf.initialize.uniform_positions(m, sharpness=eta, seed=1)
+        for epsilon, until in product((1.0, 0.1, 0.01, 1e-6), (1.0, 10.0)):
+            run = partial(sf.population_flow, net, target, until=until, epsilon=epsilon, record=END)
+            words = f"m {m}, η {eta:g}, ε {epsilon:g}, t {until:g}"
+            yield "population_flow", words, run
     for m, eta in ((8, 0.02), (20, 0.004)):
         net = sf.initialize.uniform_positions(m, sharpness=eta, seed=1)
-        for epsilon in (1.0, 0.1, 0.01):
-            run = partial(sf.population_flow, net, target, until=1.0, epsilon=epsilon, record=END)
-            words = f"m {m}, η {eta:g}, ε {epsilon:g}"
-            yield "population_flow", words, run
         run = partial(sf.two_timescale_limit, net, target, until=0.5, record=END)
         yield "two_timescale_limit", f"m {m}, η {eta:g}", run
 

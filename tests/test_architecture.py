@@ -52,7 +52,7 @@ CONTRACTED = (
         "dynamics/baselines.py: adam",
     ),
     *("estimators/anls.py: ANLSRegressor.__init__", "estimators/trained.py: StepRegressor.__init__"),
-    "certificates/early_alignment.py: theorem_1",
+    "certificates/alignment_phase.py: theorem_1",
     "experiments/experiment.py: Claim.that",
 )
 """Public functions whose parameters are a contract: more of them than one would choose today."""

@@ -104,7 +104,7 @@ _NAMES = {
     "escape": "shallowflow.dynamics.escape",
     "gradient_descent": "shallowflow.dynamics.descent",
     "gradient_flow": "shallowflow.dynamics.flow",
-    "hitting_times": "shallowflow.dynamics.flow",
+    "hitting_times": "shallowflow.dynamics.heaviside",
     "jumps": "shallowflow.readings.phases",
     "least_squares_outer": "shallowflow.dynamics.baselines",
     "merge_duplicates": "shallowflow.landscape.geometry.activity",
@@ -142,7 +142,8 @@ if TYPE_CHECKING:
     from shallowflow.dynamics.clock.trajectory import Outcome, Trajectory
     from shallowflow.dynamics.descent import gradient_descent, stochastic_descent
     from shallowflow.dynamics.escape import escape
-    from shallowflow.dynamics.flow import gradient_flow, hitting_times, population_flow, two_timescale_limit
+    from shallowflow.dynamics.flow import gradient_flow, population_flow, two_timescale_limit
+    from shallowflow.dynamics.heaviside import hitting_times
     from shallowflow.dynamics.jump_prediction import PredictedJumps, predict_jumps
     from shallowflow.dynamics.saddle_to_saddle import SaddleToSaddle, saddle_to_saddle
     from shallowflow.errors import FileFormatError, InvalidInputError, ShallowflowError, StoreError

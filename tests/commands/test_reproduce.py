@@ -185,8 +185,8 @@ def test_what_is_finished_is_not_run_again_and_comes_out_the_same(monkeypatch: p
 
 @pytest.mark.usefixtures("samples")
 def test_the_cost_is_told_beforehand_and_asked_about(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shallowflow.experiments.batch.speed_test", lambda: 0.5)
-    monkeypatch.setattr("shallowflow.experiments.batch.REFERENCE", 0.25)
+    monkeypatch.setattr("shallowflow.commands.reproduce.speed_test", lambda: 0.5)
+    monkeypatch.setattr("shallowflow.commands.reproduce.REFERENCE", 0.25)
     known = sample("plateau/one")
     monkeypatch.setitem(EXPERIMENTS, "plateau/one", Experiment(**{**vars(known), "cost": {"paper": 60.0}}))
     result = here("plateau", "--scale", "paper")

@@ -19,14 +19,14 @@ def test_compiled_code_is_looked_for_where_numba_puts_it(
 ) -> None:
     """The name of the folder is Numba's own."""
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    assert not compiled_before("dense.fused")
-    source = str(KERNELS / "dense" / "fused.py")
+    assert not compiled_before("dense:advance_tiles")
+    source = str(KERNELS / "dense.py")
     subpath = _CacheLocator.get_suitable_cache_subpath(source)  # type: ignore[no-untyped-call]
     (tmp_path / subpath).mkdir()
-    (tmp_path / subpath / "lanes.advance-20.py311.nbi").touch()
-    assert not compiled_before("dense.fused")
-    (tmp_path / subpath / "fused.advance-186.py311.nbi").touch()
-    assert compiled_before("dense.fused")
+    (tmp_path / subpath / "dense.advance_lanes-20.py311.nbi").touch()
+    assert not compiled_before("dense:advance_tiles")
+    (tmp_path / subpath / "dense.advance_tiles-186.py311.nbi").touch()
+    assert compiled_before("dense:advance_tiles")
 
 
 def test_as_many_samples_as_dimensions_are_taken_in_their_span() -> None:

@@ -36,6 +36,16 @@ def test_the_flow_on_a_fine_grid_of_data_is_nearly_the_population_flow() -> None
     np.testing.assert_allclose(flatten(sampled.final), flatten(flow.final), atol=1e-3)
 
 
+@pytest.mark.parametrize(
+    ("width", "until", "engine"),
+    [(6, 0.1, "stiff"), (6, 20.0, "stiff"), (100, 0.5, "stiff"), (100, 1.5, "smooth"), (6, 200.0, "stiff")],
+)
+def test_the_method_is_chosen_by_parameters_and_length(width: int, until: float, engine: str) -> None:
+    start = sf.initialize.uniform_positions(width, sharpness=0.1, seed=1)
+    flow = sf.population_flow(start, TARGET, until=until, epsilon=1e-3)
+    assert flow.statistics["engine"] == engine
+
+
 def test_the_flow_stops_when_the_gradient_is_small() -> None:
     flow = sf.population_flow(START, TARGET, until=1e5, stop=1e-3)
     assert flow.outcome.status == "converged"

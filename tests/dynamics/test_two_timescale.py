@@ -110,7 +110,7 @@ def test_the_general_flow_follows_the_closed_form(monkeypatch: pytest.MonkeyPatc
     """With closed forms switched off everything is integrated, and ends the same."""
     network = regular(2, 7)
     closed = sf.two_timescale_limit(network, TARGET, until=0.5)
-    monkeypatch.setattr("shallowflow.dynamics.engines.heaviside.closed_form", lambda *_: None)
+    monkeypatch.setattr("shallowflow.dynamics.heaviside.closed_form", lambda *_: None)
     general = sf.two_timescale_limit(network, TARGET, until=0.5)
     assert general.statistics["closed forms"] == 0
     assert [(e.kind, e.neuron, e.point) for e in general.events] == [

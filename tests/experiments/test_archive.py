@@ -5,7 +5,7 @@ import pytest
 
 from shallowflow.errors import FileFormatError
 from shallowflow.experiments import Claim, Figure, Findings, Panel, Series
-from shallowflow.experiments.batch import TEXT, from_arrays, to_outputs
+from shallowflow.experiments.experiment import TEXT, from_arrays, to_outputs
 from tests.reporting.samples import HOSTILE, claim, panel
 
 

@@ -13,7 +13,7 @@ import shallowflow as sf
 from shallowflow.data.generators import sphere, stewart, three_points
 from shallowflow.dynamics.critical_scale import CriticalScale
 from shallowflow.experiments import EXPERIMENTS, Findings
-from shallowflow.experiments.early_alignment import examples, many_samples, stages, theorems
+from shallowflow.experiments.early_alignment import examples, stages, theorems
 from shallowflow.experiments.early_alignment.theorems import sweep, sweep_claims
 from shallowflow.landscape import Nature
 from shallowflow.landscape.early_alignment.ends import PhaseState, smallest_eta
@@ -188,34 +188,34 @@ def test_corners_satisfy_the_assumptions_of_theorem_4_in_the_plane(inside: int) 
 
 
 def test_limit_claims() -> None:
-    good, bad = many_samples.Limit(5, 4, 1e-2, 1e-2), many_samples.Limit(8, 8, 1e-9, 1e-12)
-    assert answers(many_samples.limit_claims([good] * 40)) == [True] * 4
-    assert answers(many_samples.limit_claims([bad] * 40)) == [False] * 4
-    assert answers(many_samples.limit_claims([good, bad])) == [None] * 4
+    good, bad = stages.Limit(5, 4, 1e-2, 1e-2), stages.Limit(8, 8, 1e-9, 1e-12)
+    assert answers(stages.limit_claims([good] * 40)) == [True] * 4
+    assert answers(stages.limit_claims([bad] * 40)) == [False] * 4
+    assert answers(stages.limit_claims([good, bad])) == [None] * 4
 
 
 def test_the_best_fit_is_not_above_the_limit() -> None:
-    found = many_samples.limit_on(0, {"size": 40, "width": 100, "init_scale": 1e-3, "until": 500.0})
+    found = stages.limit_on(0, {"size": 40, "width": 100, "init_scale": 1e-3, "until": 500.0})
     assert found.kinks <= found.neurons
     assert found.best <= found.loss * (1 + 1e-9)
     line = stewart(40, seed=0)
-    assert many_samples.best_with(0, line) == pytest.approx(sf.landscape.least_squares(line).loss)
+    assert stages.best_with(0, line) == pytest.approx(sf.landscape.least_squares(line).loss)
 
 
 def test_scale_claims() -> None:
-    def rows(power: float, low: float, star: float) -> list[many_samples.Scale]:
+    def rows(power: float, low: float, star: float) -> list[examples.Scale]:
         return [
-            many_samples.Scale(
+            examples.Scale(
                 0.05, width, sample, CriticalScale(low * width**power, 2 * low * width**power), star
             )
             for width in (10, 100)
             for sample in range(20)
         ]
 
-    assert answers(many_samples.scale_claims(rows(0.0, 1e-3, 1e-6))) == [True] * 3
-    assert answers(many_samples.scale_claims(rows(-0.5, 0.0, 1.0)))[::2] == [False, False]
-    assert many_samples.scale_claims(rows(-0.5, 1e-3, 1e-6))[1].holds is False
-    assert answers(many_samples.scale_claims(rows(0.0, 1e-3, 1e-6)[:1])) == [None] * 3
+    assert answers(examples.scale_claims(rows(0.0, 1e-3, 1e-6))) == [True] * 3
+    assert answers(examples.scale_claims(rows(-0.5, 0.0, 1.0)))[::2] == [False, False]
+    assert examples.scale_claims(rows(-0.5, 1e-3, 1e-6))[1].holds is False
+    assert answers(examples.scale_claims(rows(0.0, 1e-3, 1e-6)[:1])) == [None] * 3
 
 
 def test_reproduce_names_unknown_experiments() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from shallowflow.arrays import Choices, members, one_of, shown
 from shallowflow.certificates import (
+    alignment_phase,
     early_alignment,
     incremental,
     plateau,
@@ -40,9 +41,9 @@ CERTIFICATES: dict[str, Callable[..., Certificate]] = Choices(
         "plateau/lemma-3.4": plateau.lemma_3_4,
         "plateau/theorem-3.5": plateau.theorem_3_5,
         "early_alignment/lemma-1": early_alignment.lemma_1,
-        "early_alignment/theorem-1": early_alignment.theorem_1,
+        "early_alignment/theorem-1": alignment_phase.theorem_1,
         "early_alignment/theorem-2": early_alignment.theorem_2,
-        "early_alignment/theorem-3": early_alignment.theorem_3,
+        "early_alignment/theorem-3": alignment_phase.theorem_3,
         "early_alignment/theorem-4": early_alignment.theorem_4,
         "weak_interaction/theorem-1": weak_interaction.theorem_1,
         "weak_interaction/corollary-1": weak_interaction.corollary_1,

@@ -1,14 +1,13 @@
-"""Certificates of [early_alignment], Boursier & Flammarion 2024: Lemma 1, Theorems 1, 2, 3 and 4.
+"""Certificates of [early_alignment], Boursier & Flammarion 2024: Lemma 1, Theorems 2 and 4; the verdict.
 
-Every function takes a `ReLUNetwork` (the start), the data, and maybe a trajectory. For the theorems the
-network may be None: then only what concerns the data is decided. λ is √Σ_j a_j², the smallest scale of (3)
-for which (5) holds at this width; the proofs use no more of (5). A network with output factor s is the
-paper's network with parameters √s·θ and time s·t.
+Every function takes a `ReLUNetwork` (the start), the data, and maybe a trajectory. For the theorems, of which
+`certificates.alignment_phase` has 1 and 3, the network may be None: then only what concerns the data is
+decided. λ is √Σ_j a_j², the smallest scale of (3) for which (5) holds at this width; the proofs use no more
+of (5). A network with output factor s is the paper's network with parameters √s·θ and time s·t.
 
-Where the paper's print and its proofs differ, `landscape.early_alignment` says how. Two
-more: Thm 1 (ii) lets w be opposed to D; for a_j < 0 it is w/a_j that is (the proof's symmetric case). Thms
-2 and 4 say h(x) = ⟨β*, x⟩ for all x; the limit is active on all data or on none, so this holds on the cone
-that the data span, and fails at −x_k, where the active neurons are off. It is certified on the data.
+Where the paper's print and its proofs differ, `landscape.early_alignment` says how. One more: Thms 2 and 4
+say h(x) = ⟨β*, x⟩ for all x; the limit is active on all data or on none, so this holds on the cone that the
+data span, and fails at −x_k, where the active neurons are off. It is certified on the data.
 """
 
 from __future__ import annotations
@@ -19,24 +18,21 @@ from shallowflow.arrays import one_of, positive, public
 from shallowflow.certificates.alignment_phase import (
     AlignmentQuery,
     Surroundings,
-    alignment_promises,
+    alignment_certificate,
     dominance,
     networks_until,
-    observe,
-    vectors_table,
-    vectors_words,
-    ways_words,
 )
 from shallowflow.certificates.certificate import (
     Certificate,
     Hypothesis,
     Promise,
     Question,
+    Table,
     Verdict,
     failures,
 )
 from shallowflow.data.dataset import Dataset
-from shallowflow.dynamics.clock.trajectory import Trajectory, agreed
+from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.landscape.early_alignment.ends import (
     SpuriousConditions,
     balance,
@@ -45,7 +41,12 @@ from shallowflow.landscape.early_alignment.ends import (
     positivity,
     spurious_conditions,
 )
+from shallowflow.landscape.early_alignment.extremal import (
+    ExtremalVectors,
+)
+from shallowflow.landscape.early_alignment.frozen import destinations, exit_time
 from shallowflow.landscape.geometry.activity import check_relu, check_relu_problem
+from shallowflow.landscape.geometry.cones import face_bound
 from shallowflow.models import initialize
 from shallowflow.models.loss import Loss, SquareLoss
 from shallowflow.models.networks import ReLUNetwork
@@ -81,76 +82,6 @@ def _balance_drift(network: ReLUNetwork, trajectory: Trajectory) -> tuple[float,
         size = max(size, float(np.max(later.outer**2 + np.sum(later.inner**2, axis=1))))
         changed |= later.outer * network.outer < 0
     return (drift / size if size > 0 else 0.0), int(changed.sum())
-
-
-@public
-def theorem_1(
-    network: ReLUNetwork | None,
-    dataset: Dataset,
-    trajectory: Trajectory | None = None,
-    *,
-    loss: Loss | None = None,
-    slope: float = 0.0,
-    speed: float = 1.0,
-    epsilon: float = 0.25,
-    alpha_0: float = 0.1,
-    accuracy: float = 1e-6,
-) -> Certificate:
-    """Certify early alignment if G has no saddle: until τ outer weights stay, neurons turn to extrema of G.
-
-    loss: ½·mean of squares by default; slope: the leaky slope if there is no network; epsilon, alpha_0: of
-    the theorem; speed: of the flow, if the trajectory does not say; accuracy: of the trajectory (relative;
-    and how near, in angle, a neuron lies on a data hyperplane).
-    """
-    loss = agreed(trajectory, "loss", loss, None)
-    query = AlignmentQuery(network, dataset, loss, slope, epsilon=epsilon, alpha_0=alpha_0)
-    return alignment_certificate(query, trajectory, speed, accuracy)
-
-
-@public
-def theorem_3(
-    network: ReLUNetwork | None,
-    dataset: Dataset,
-    trajectory: Trajectory | None = None,
-    *,
-    loss: Loss | None = None,
-    slope: float = 0.0,
-    speed: float = 1.0,
-    epsilon: float = 0.25,
-    accuracy: float = 1e-6,
-) -> Certificate:
-    """Certify early alignment for any G, of the neurons that start with ⟨D(w, 0), w/a⟩ > 0 (Condition 2.1).
-
-    Condition 2.2, that a neuron stays in a cone as long as it can, is a property of the solution: it
-    follows if G has no saddle (Lemma 13), else it stays undecided. Parameters as in `theorem_1`.
-    """
-    loss = agreed(trajectory, "loss", loss, None)
-    query = AlignmentQuery(network, dataset, loss, slope, epsilon=epsilon, positive_start=True)
-    return alignment_certificate(query, trajectory, speed, accuracy)
-
-
-def alignment_certificate(
-    query: AlignmentQuery, trajectory: Trajectory | None = None, speed: float = 1.0, accuracy: float = 1e-6
-) -> Certificate:
-    """Return the certificate of Thm 1, or of Thm 3 if the query is about neurons of Condition 2."""
-    theorem, name, holds = "theorem-1", "G has no saddle point on the sphere", query.without_saddles
-    if query.positive_start:
-        name = "neurons stay in a cone while they can (Condition 2.2; certain if G has no saddle)"
-        theorem, holds = "theorem-3", holds or None
-    second = Hypothesis(name, holds, query.saddles, 0)
-    accuracy = positive(accuracy, "accuracy")
-    hypotheses = (*query.data_hypotheses(), second, *query.start_hypotheses(), *_vanishing(query))
-    promises = alignment_promises(query, observe(query, trajectory, speed, accuracy), accuracy)
-    return Certificate(f"early_alignment/{theorem}", hypotheses, promises)
-
-
-def _vanishing(query: AlignmentQuery) -> tuple[Hypothesis, ...]:
-    """Return Condition 1.2 of Thm 1."""
-    if query.network is None or query.positive_start:
-        return ()
-    stays = balance(query.network).kind == "balanced" or query.network.slope == 0
-    name = "a neuron that vanishes stays zero (Condition 1.2): balanced, or ReLU'(0) = 0"
-    return (Hypothesis(name, stays or None),)
 
 
 @public
@@ -262,6 +193,8 @@ SEARCH_WORK, MOST_STARTS = 5 * 10**7, 100
 FITS = 1e-12
 """Relative loss below which the least-squares line fits the data."""
 EPSILON, ALPHA_0 = 0.25, 0.1
+SHOWN = 4
+"""So many destinations of neurons are named."""
 
 
 @public
@@ -290,18 +223,79 @@ def verdict(question: Question) -> Verdict:
     lines = slope == 0 and (loss is None or isinstance(loss, SquareLoss))
     ends = line_certificates(dataset) if lines and around.arrangement is not None else ()
     certificates = (lemma_1(start, dataset), *aligned, *ends)
-    ways, counted = ways_words(start, dataset, loss)
+    ways, counted = _ways_words(start, dataset, loss)
     words = (
-        vectors_words(around.vectors, starts, dataset),
+        _vectors_words(around.vectors, starts, dataset),
         ways,
         _alignment_words(first, third, *aligned, asked=question.init_scale),
         *(_line_words(dataset, ends, init_scale(start)) if lines else (OTHER_SETTING,)),
     )
     # Where the data satisfy Theorem 4, whether λ is below λ̃ is open; where they do not, nothing is promised.
     applies = None if not ends or any(certificate.holds for certificate in ends) else False
-    tables = (vectors_table(around.vectors),)
+    tables = (_vectors_table(around.vectors),)
     numbers = {**_numbers(first), **counted}
     return Verdict("early_alignment", applies, words, numbers, tables, certificates)
+
+
+def _vectors_words(vectors: ExtremalVectors, starts: int, dataset: Dataset) -> str:
+    """Return what small neurons turn to; starts: of the search where the cones are too many to list."""
+    kinds = [(kind, len(vectors.of_kind(kind))) for kind in ("maximum", "minimum", "saddle")]
+    plural = {"maximum": "maxima", "minimum": "minima", "saddle": "saddles"}
+    counted = ", ".join(f"{n} {kind if n == 1 else plural[kind]}" for kind, n in kinds if n) or "none"
+    neurons = "Neurons with a > 0 turn to maxima of G, those with a < 0 to minima."
+    some = f"{len(vectors)} extremal vector{'' if len(vectors) == 1 else 's'}"
+    if vectors.complete:
+        return f"Small neurons turn to {some}: {counted}. {neurons}"
+    faces = face_bound(dataset.size, min(dataset.size, dataset.dimension))
+    # The number may be beyond what a float can hold.
+    rough = f"{faces:,}" if faces < 10**6 else f"about 10^{len(str(faces)) - 1}"
+    many = f"There may be {rough} activation cones and faces, too many to list"
+    if not starts:
+        return f"{many}, and too many points for a search of a few seconds: no extremal vector is known."
+    return (
+        f"{many}: a search from {starts} random direction{'s' if starts > 1 else ''} found {some} "
+        f"({counted}), maybe not all. {neurons}"
+    )
+
+
+def _vectors_table(vectors: ExtremalVectors) -> Table:
+    """Return the extremal vectors with their kinds and values."""
+    rows = tuple((vector.kind, vector.value, _direction(vector.direction)) for vector in vectors)
+    title = "Extremal vectors" if vectors.complete else "Extremal vectors found by search (maybe not all)"
+    return Table(title, ("kind", "G", "direction"), rows)
+
+
+def _direction(direction: np.ndarray[tuple[int], np.dtype[np.float64]], most: int = 6) -> str:
+    shown = ", ".join(f"{entry:.4f}" for entry in direction[:most])
+    return f"({shown}{', …' if len(direction) > most else ''})"
+
+
+def _ways_words(
+    start: ReLUNetwork, dataset: Dataset, loss: Loss | None
+) -> tuple[str, dict[str, float | None]]:
+    """Say where the neurons of a start turn to while the forces stay, and when the loss begins to fall."""
+    found, leaves = destinations(start, dataset, loss=loss), exit_time(start, dataset, loss=loss)
+    reached = found.of >= 0
+    dead, other = int(found.dead.sum()), int(np.sum(~found.dead & ~reached))
+    ends = ", ".join(
+        f"{number} reach a {vector.kind} with ‖D‖ = {vector.norm:.3g}"
+        for number, vector in list(zip(found.visits.tolist(), found.vectors, strict=True))[:SHOWN]
+    )
+    if len(found.vectors) > SHOWN:
+        ends += (
+            f", {int(found.visits[SHOWN:].sum())} one of {len(found.vectors) - SHOWN} other extremal vectors"
+        )
+    parts = [f"{dead} {'dies' if dead == 1 else 'die'}"] + ([ends] if ends else [])
+    parts += [f"{other} reach none"] if other else []
+    last = float(np.max(found.arrivals[reached], initial=0.0))
+    words = f"Of the {start.width} neurons of this start (closed form, forces frozen): {'; '.join(parts)}"
+    words += f", the last within cos 0.99 at t = {last:.3g}" if reached.any() else ""
+    words += (
+        f". The loss is 1 % lower at t = {leaves.time:.4g} (exit clock)."
+        if leaves.reached
+        else ". Frozen forces never lower the loss by 1 %."
+    )
+    return words, {"neurons that die": float(dead), "1 % less at t": leaves.time if leaves.reached else None}
 
 
 OTHER_SETTING = "Theorems 2 and 4, about the end of training, are for the square loss and ReLU (slope 0) "

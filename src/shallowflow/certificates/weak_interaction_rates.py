@@ -64,8 +64,8 @@ from shallowflow.data.dataset import Dataset
 from shallowflow.dynamics.clock.trajectory import Trajectory, agreed, checked_trajectory
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.geometry.activity import Resting, Signs, activity, check_relu, check_relu_problem
-from shallowflow.landscape.geometry.floors import free_directions
 from shallowflow.landscape.geometry.orthonormal import ORTHONORMAL, orthonormality
+from shallowflow.landscape.geometry.tangent import free_directions
 from shallowflow.landscape.weak_interaction.group_flow import GroupFlow, group_flow
 from shallowflow.landscape.weak_interaction.interactions import Interaction, extinction_time, interaction
 from shallowflow.models.loss import SquareLoss

@@ -1,28 +1,32 @@
-"""`shallowflow reproduce`: experiments of the papers, kept in a store; `shallowflow studies`: stores."""
+"""`shallowflow reproduce`: experiments of the papers, kept in a store; `shallowflow studies`: stores.
+
+Each experiment at a scale is a study of one run. Its identity is made of its parameters and of the code that
+its `run` reaches, so a finished experiment is run again after an edit that can change it, and only then. What
+it costs on a machine is its CPU time on a reference machine (`Experiment.cost`), scaled by a short test of
+speed.
+"""
 
 from __future__ import annotations
 
+import functools
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
+import numpy as np
 
 from shallowflow.arrays import shown
 from shallowflow.commands.arguments import check_file, json_option, print_json, say_if_long
 from shallowflow.errors import InvalidInputError, did_you_mean
 from shallowflow.experiments import DEMO, EXPERIMENTS, Experiment, Reproduction
-from shallowflow.experiments.batch import (
-    estimate,
-    recall,
-    reproduce_here,
-    reproduce_together,
-    study_of,
-    unfinished,
-)
-from shallowflow.studies import Cluster, Executor, Processes, Store
+from shallowflow.experiments.experiment import Findings, Progress, from_arrays, to_outputs
+from shallowflow.studies import Cluster, Executor, Processes, Serial, Store, Study, run_all
 from shallowflow.studies.executors import LOCAL
-from shallowflow.studies.study import WRITERS, table, write_table
+from shallowflow.studies.store import Progress as StudyProgress
+from shallowflow.studies.study import WRITERS, Outputs, table, write_table
 
 INTERRUPTED = 130
 
@@ -158,7 +162,6 @@ def _print_results(done: Sequence[Reproduction], kept: int, page: str) -> None:
 
 def _agreed(experiments: Sequence[Experiment], scale: str, executor: Executor, yes: bool) -> bool:
     """Say what the experiments will cost here, and ask whether to go on."""
-    from shallowflow.experiments.batch import REFERENCE, speed_test
     from shallowflow.reporting.terminal import costs_text
 
     slowness = speed_test() / REFERENCE
@@ -187,6 +190,98 @@ def _chosen(names: Sequence[str], demo: bool) -> list[Experiment]:
             raise InvalidInputError(f"NAME: must be an experiment or a paper, got {shown(name)}{hint}")
         chosen |= meant
     return list(chosen.values())
+
+
+def study_of(experiment: Experiment, scale: str) -> Study:
+    """Return an experiment at a scale as a study of one run."""
+    subject: Callable[..., Findings] = experiment.run
+    while isinstance(subject, functools.partial):
+        subject = subject.func
+    parameters = _with_text_names(experiment.parameters[scale])
+    point = {"experiment": experiment.name, "scale": scale, "parameters": parameters}
+    return Study(f"{experiment.name} ({scale})", run_experiment, [point], subject=subject)
+
+
+def _with_text_names(value: Any) -> Any:
+    """Return parameters whose mappings have texts as names, whatever they had: {1.0: 300} is {"1.0": 300}."""
+    if isinstance(value, Mapping):
+        return {str(name): _with_text_names(entry) for name, entry in value.items()}
+    return [_with_text_names(entry) for entry in value] if isinstance(value, list | tuple) else value
+
+
+def run_experiment(
+    parameters: Mapping[str, Any],
+    seed: np.random.SeedSequence,
+    progress: Progress | None = None,
+    executor: Executor | None = None,
+    store: Store | None = None,
+) -> Outputs:
+    """Run an experiment by name, as a task; its random seeds are among its parameters."""
+    experiment = EXPERIMENTS[parameters["experiment"]]
+    done = experiment.reproduce(parameters["scale"], progress, executor=executor, store=store)
+    return to_outputs(Findings(done.figures, done.claims, done.animations))
+
+
+def reproduce_together(
+    experiments: Sequence[Experiment],
+    scale: str,
+    store: Store,
+    executor: Executor,
+    progress: StudyProgress | None = None,
+) -> None:
+    """Run whole experiments side by side; the store has their findings, or their errors, afterwards."""
+    run_all([study_of(experiment, scale) for experiment in experiments], executor, store, progress)
+
+
+def reproduce_here(
+    experiment: Experiment,
+    scale: str,
+    store: Store,
+    executor: Executor | None = None,
+    progress: Progress | None = None,
+) -> None:
+    """Run one experiment in this process, its sweeps on the executor; its findings are then in the store."""
+    here = Serial(progress=progress, executor=executor, store=store)
+    run_all([study_of(experiment, scale)], here, store)
+
+
+def unfinished(experiments: Sequence[Experiment], scale: str, store: Store) -> list[Experiment]:
+    """Return the experiments whose findings the store does not have."""
+    return [e for e in experiments if store.missing(study_of(e, scale).runs)]
+
+
+def recall(experiment: Experiment, scale: str, store: Store) -> Reproduction | None:
+    """Return what the store knows of an experiment; None if it has not been run."""
+    found = store.find(study_of(experiment, scale).runs[0])
+    if found is None or found.status == "planned":
+        return None
+    known = {name: getattr(found, name) for name in ("seconds", "error", "versions")}
+    findings = from_arrays(found.arrays) if found.done else Findings((), ())
+    return Reproduction(experiment, scale, experiment.parameters[scale], **known, **vars(findings))
+
+
+REFERENCE = 0.073
+"""CPU seconds of `speed_test` on the machine on which `benchmarks/experiment_costs.py` measured the costs."""
+
+
+def speed_test(repeats: int = 5) -> float:
+    """Return the CPU seconds of a fixed piece of work, like training: small arrays, many steps."""
+    best = np.inf
+    inputs = np.linspace(-1.0, 1.0, 200)
+    for _ in range(repeats):
+        start = time.process_time()
+        knots = np.linspace(-1.0, 1.0, 20)
+        for _ in range(3_000):
+            active = np.maximum(inputs[:, None] - knots, 0.0)
+            knots = knots - 1e-9 * (active.T @ np.tanh(active.sum(axis=1)))
+        best = min(best, time.process_time() - start)
+    return float(best)
+
+
+def estimate(experiment: Experiment, scale: str, slowness: float = 1.0) -> float | None:
+    """Return the CPU seconds an experiment takes where work takes `slowness` times as long; None: unknown."""
+    seconds = experiment.cost.get(scale)
+    return None if seconds is None else slowness * seconds
 
 
 store_argument = click.argument("store", metavar="DIR")

@@ -29,10 +29,9 @@ from shallowflow.arrays import one_of
 from shallowflow.data.dataset import PiecewiseConstant
 from shallowflow.dynamics.clock.problem import SampledTask, Task
 from shallowflow.dynamics.clock.protocol import Engine
-from shallowflow.dynamics.engines.logs import LEAPS_NEED, can_leap, leaps_cost
 from shallowflow.dynamics.engines.sweeps import SpannedDescent
 from shallowflow.errors import InvalidInputError
-from shallowflow.landscape.geometry.orthonormal import ORTHONORMAL, orthogonal, orthonormality
+from shallowflow.landscape.geometry.orthonormal import BALANCED, ORTHONORMAL, orthogonal, orthonormality
 from shallowflow.models.loss import LogisticLoss, NormLoss, SquareLoss
 from shallowflow.models.networks import (
     AdditiveStepNetwork,
@@ -62,8 +61,8 @@ Numbers = tuple[float, ...]
 class Choice:
     """An engine of a verb: what it needs, whether it fits a task, what a run costs, where it is.
 
-    kernel: the module of its compiled arithmetic ("": NumPy) and the seconds of its first compilation;
-    single: whether it can work in single precision.
+    kernel: the module of its compiled arithmetic ("": NumPy), "module:function" where engines share one, and
+    the seconds of its first compilation; single: whether it can work in single precision.
     """
 
     verb: str
@@ -87,7 +86,7 @@ class Choice:
         return self.cost(task) + self._start()
 
     def _start(self) -> float:
-        if not self.kernel or f"shallowflow.kernels.{self.kernel}" in sys.modules:
+        if not self.kernel or f"shallowflow.kernels.{self.kernel.partition(':')[0]}" in sys.modules:
             return 0.0
         if not compiled_before(self.kernel):
             return COMPILED_SHARE * self.seconds + NUMBA_SECONDS
@@ -95,12 +94,13 @@ class Choice:
 
 
 def compiled_before(kernel: str) -> bool:
-    """Whether Numba has kept machine code of a kernel's module: beside its source, or in NUMBA_CACHE_DIR."""
-    source = KERNELS.joinpath(*kernel.split("."))
+    """Whether Numba has kept machine code of a kernel: beside its source, or in NUMBA_CACHE_DIR."""
+    module, _, function = kernel.partition(":")
+    source = KERNELS.joinpath(*module.split("."))
     folder, kept = source.parent, source.parent / "__pycache__"
     if chosen := os.environ.get("NUMBA_CACHE_DIR"):
         kept = Path(chosen, f"{folder.name}_{sha1(str(folder).encode()).hexdigest()}")
-    return next(kept.glob(f"{source.name}.*.nbi"), None) is not None
+    return next(kept.glob(f"{source.name}.{function}*.nbi"), None) is not None
 
 
 # --- Gradient descent. Nanoseconds per step, after [benchmarks/regret.py].
@@ -257,6 +257,35 @@ def _knot_flow_cost(task: Task) -> float:
     return 1e-3 + 1e-6 * task.network.width * (100 + task.dataset.size)
 
 
+LEAPS_BELOW = 1e-6
+"""Largest outer weight of a `ReLUNetwork` up to which its flow on orthogonal inputs leaps unasked."""
+
+
+def _can_leap(task: Task) -> bool:
+    """Whether a flow can go by leaps: see `needs` of its row."""
+    network = task.network
+    if not isinstance(task.loss, SquareLoss) or (task.epsilon, task.stop) != (1.0, 0.0):
+        return False
+    if not isinstance(network, ReLUNetwork):
+        return isinstance(network, LogScaledNetwork)
+    sizes, norms = np.abs(network.outer), np.linalg.norm(network.inner, axis=1)
+    dominated = bool(np.all(sizes > 0) and np.all(norms <= (1 + BALANCED) * sizes))
+    return dominated and network.slope == 0 and orthogonal(task.dataset.inputs)
+
+
+def _leaps_cost(task: Task) -> float:
+    """Return the seconds of a flow by leaps; ∞ where it is not taken unasked.
+
+    It is taken for tiny starts, and for those with coordinates ⟨w_j, x_k⟩ = 0: on orthogonal inputs these
+    never move ([incremental] Assumption 2), which the coordinates of the data alone keep to the last bit.
+    """
+    network = task.network
+    large = isinstance(network, ReLUNetwork) and np.abs(network.outer).max() > LEAPS_BELOW
+    if large and np.all(network.preactivations(task.dataset.inputs) != 0.0):
+        return inf
+    return _knot_flow_cost(task)
+
+
 # --- Stochastic descent.
 
 
@@ -269,7 +298,7 @@ def _in_cells(task: SampledTask) -> bool:
     """Whether a plateau and a piece of the target fit into one code of the table of cells."""
     if not _one_step_at_a_time(task) or task.sampling.batch > 1:
         return False
-    from shallowflow.kernels.steps.sgd import MOST_NEURONS, MOST_PIECES
+    from shallowflow.kernels.steps.cells import MOST_NEURONS, MOST_PIECES
 
     assert isinstance(task.target, PiecewiseConstant)
     return task.network.width < MOST_NEURONS and len(task.target.values) < MOST_PIECES
@@ -295,9 +324,9 @@ _COMPILED_SGD = "a StepNetwork, a piecewise constant target and the square loss"
 ENGINES = (
     Choice(_D, "dense", "engines.sweeps:DenseDescent", "nothing", lambda _: True, _cost("dense")),
     Choice(_D, "lanes", "engines.sweeps:LanesDescent", f"{_RELU} and {_LOSSES}", relu, _cost("lanes"),
-           "dense.lanes", 1.5, single=True),
+           "dense:advance_lanes", 1.5, single=True),
     Choice(_D, "fused", "engines.sweeps:FusedDescent", f"{_RELU} and {_LOSSES}", relu, _cost("fused"),
-           "dense.fused", 2.5, single=True),
+           "dense:advance_tiles", 2.5, single=True),
     Choice(_D, "decoupled", "engines.sweeps:DecoupledDescent", f"{_RELU}, {_LOSSES} and orthogonal inputs",
            _orthogonal, _cost("decoupled"), "orthogonal.descent", 1.5, single=True),
     Choice(_D, "cones", "engines.cones:ConeDescent", f"{_PLANE} and {_LOSSES}", _plane, _cost("cones"),
@@ -307,7 +336,7 @@ ENGINES = (
     Choice(_D, "blocks", "engines.knots:KnotDescent", f"a KnotNetwork and {_SQUARE}", _knots, _cost("blocks"),
            "knots.descent", 3.0),
     Choice(_D, "windows", "engines.steps:WindowDescent", "a network of steps and the square or norm loss",
-           _steps, _cost("windows"), "steps.descent", 2.0),
+           _steps, _cost("windows"), "steps.windows:advance_windows", 2.0),
     Choice(_D, "scaled", "engines.logs:LogDescent", f"a LogScaledNetwork, {_SQUARE} and orthonormal inputs",
            _orthonormal, _cost("scaled"), "orthogonal.descent", 1.5),
     Choice(_F, "dense", "engines.dense_flow:DenseFlow", "a KnotNetwork (a ReLUNetwork: engine 'walls')",
@@ -319,20 +348,21 @@ ENGINES = (
     Choice(_F, "stages", "engines.knots:KnotFlow", f"a KnotNetwork and {_SQUARE}", _knots, _knot_flow_cost,
            "knots.flow", 8.0),
     Choice(_F, "smooth", "engines.smooth_flow:sample_flow", "a network of steps", _of_steps, lambda _: 1.0),
-    Choice(_F, "leaps", "engines.logs:LogFlow", LEAPS_NEED,
-           lambda task: _scaled(task) and can_leap(task), leaps_cost, "orthogonal.flow", 8.0),
+    Choice(_F, "leaps", "engines.logs:LogFlow",
+           f"{_SQUARE}, orthogonal inputs, |a_j| ≥ ‖w_j‖, slope 0, epsilon 1, stop 0",
+           lambda task: _scaled(task) and _can_leap(task), _leaps_cost, "orthogonal.flow", 8.0),
     Choice(_S, "dense", "engines.sweeps:SampledDescent", "box_slope=False",
            lambda task: not task.sampling.box,
            lambda task: 1e-9 * task.steps * (50_000 + 20.0 * task.sampling.batch * task.network.width)),
     Choice(_S, "plain", "engines.steps:PlainSteps", _COMPILED_SGD, _one_step_at_a_time,
            _sgd_cost(45.0, 2.15), "steps.sgd", 3.0),
     Choice(_S, "plateaus", "engines.steps:PlateauSteps", f"{_COMPILED_SGD}, batch 1", _in_cells,
-           _sgd_cost(30.0, 0.25, 60.0, 6000.0), "steps.plateaus", 5.0),
+           _sgd_cost(30.0, 0.25, 60.0, 6000.0), "steps.cells:advance_plateaus", 5.0),
     Choice(_S, "hats", "engines.steps:HatSteps", f"{_COMPILED_SGD}, batch 1", _in_cells,
-           _sgd_cost(50.0, 0.03, 60.0, 6000.0), "steps.hats", 9.0),
+           _sgd_cost(50.0, 0.03, 60.0, 6000.0), "steps.cells:advance_hats", 9.0),
     Choice(_B, "dense", "engines.sweeps:BatchDescent", "nothing", lambda _: True, _cost("dense")),
     Choice(_B, "lanes", "engines.sweeps:LanesBatches", f"{_RELU} and {_LOSSES}", relu, _cost("lanes"),
-           "dense.lanes", 2.5),
+           "dense:advance_batches", 2.5),
     Choice(_A, "dense", "baselines:DenseAdam", "nothing", lambda _: True, _cost("dense")),
     Choice(_A, "sweep", "baselines:SweepAdam", f"a KnotNetwork and {_SQUARE}", _knots, _cost("blocks"),
            "knots.sweeps", 4.0),
@@ -398,7 +428,7 @@ def _exact(rows: list[Choice], task: Any) -> list[Choice]:
 
 def _warn_of_revival(row: Choice, task: Any) -> None:
     """Warn of an engine in whose coordinates rounding may revive what is frozen."""
-    asked = row.verb == _D or (row.verb == _F and can_leap(task))
+    asked = row.verb == _D or (row.verb == _F and _can_leap(task))
     if not asked or row.name in EXACT or not (relu(task) or _log_scaled(task)):
         return
     network, keeps = task.network, "leaps" if row.verb == _F else "decoupled" if relu(task) else "scaled"

@@ -38,14 +38,13 @@ from shallowflow.dynamics.clock.problem import (
 )
 from shallowflow.dynamics.clock.protocol import flatten, unflatten
 from shallowflow.dynamics.clock.trajectory import Setting, Trajectory
-from shallowflow.dynamics.engines.heaviside import HeavisideFlow
+from shallowflow.dynamics.heaviside import HeavisideFlow
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.early_alignment.frozen import FrozenFlow, exit_time
 from shallowflow.landscape.two_timescale.population import (
     Target,
     best_target_outer,
     check_resolved,
-    check_steps,
     parts_of,
     population_loss,
     target_gradient,
@@ -53,8 +52,6 @@ from shallowflow.landscape.two_timescale.population import (
 )
 from shallowflow.landscape.two_timescale.step_classes import (
     checked_target,
-    fewest_per_piece,
-    times_by_neighbours,
 )
 from shallowflow.models.loss import Loss, SquareLoss
 from shallowflow.models.networks import (
@@ -218,10 +215,12 @@ def _plus(times: Floats | None, begin: float) -> Floats | None:
     return None if times is None else times + begin
 
 
-LONG = 100.0
-"""Of longer runs, speed·until, most is near rest, where stability bounds explicit steps."""
-STIFF_UP_TO = 0.1
-"""Ratio epsilon up to which the implicit method is taken: the smaller it is, the stiffer the flow."""
+FEW = 100
+"""Parameters up to which LSODA is as fast as the explicit method or faster, at any length and ratio."""
+SHORT, LONG = 1.0, 100.0
+"""Of wider networks, in units of the fastest layer: up to `SHORT` LSODA makes steps of Adams' method, cheaper
+than explicit ones of order 8; beyond `LONG` stability bounds these. Between them most of its time would go
+into Jacobians, one evaluation for every parameter."""
 
 
 def population_flow(
@@ -244,7 +243,7 @@ def population_flow(
     The gradient flow (1) of [two_timescale], the limit of `stochastic_descent` for small steps. Slow time is
     τ = epsilon·t. The run ends early, converged, when ‖∇L‖ ≤ `stop`. `stiff` integrates by LSODA instead of
     an explicit method: faster once neurons have settled at jumps, where rates are of order ε s²/η; by default
-    for small epsilon.
+    but for wide networks over middling times.
 
     Examples
     --------
@@ -268,8 +267,9 @@ def population_flow(
     measure = partial(population_loss, target=target)
     rates = layer_rates(network, speed, epsilon)
     field = Field(network, flatten(network), rates, gradient, measure)
-    long = max(epsilon, 1.0) * speed * until > LONG
-    implicit = epsilon <= STIFF_UP_TO or long if stiff is None else flag(stiff, "stiff")
+    length = max(epsilon, 1.0) * speed * until
+    faster = field.start.size <= FEW or not SHORT < length <= LONG
+    implicit = faster if stiff is None else flag(stiff, "stiff")
     make = partial(SmoothFlow, field, tolerance=tolerance, stop=stop, stiff=implicit)
     record = checked_record(record, every_step(network))
     setting = Setting("population_flow", None, target, SquareLoss(), None, speed, epsilon, tolerance)
@@ -433,60 +433,3 @@ def _leaves_domain(trajectory: Trajectory[Any]) -> float:
         if not well_separated(unflatten(template, theta)):
             return float(time)
     return float("inf")
-
-
-HORIZON = 100.0
-"""Of the event-driven limit, in units of 8/s², the longest that a neuron between two others takes."""
-
-
-def hitting_times(network: StepNetwork, target: PiecewiseConstant) -> Floats:
-    """Return when the two-timescale limit with η = 0 reaches each jump for good (n − 1,), ∞ if it does not.
-
-    By the closed form where at least two neurons lie on every piece, [two_timescale] (7), or there is one
-    jump; otherwise by the event-driven limit, followed to τ = 800/s² with s the smallest jump: then ∞ means
-    that no neuron is held at the jump by that time. Jumps outside (0, 1) have ∞.
-
-    Examples
-    --------
-    >>> target = PiecewiseConstant([0.5], [0.0, 1.0])
-    >>> hitting_times(StepNetwork([0.3, 0.6], [0.0, 0.0]), target).round(4)
-    array([0.3201])
-    >>> stuck = PiecewiseConstant([0.3, 0.6], [1.0, -1.0, 0.0])  # all on the last piece: App. D.1
-    >>> hitting_times(StepNetwork([0.65, 0.75, 0.85], [0.0] * 3), stuck)
-    array([inf, inf])
-    """
-    check_steps(network, target)
-    inside = (target.breakpoints > 0) & (target.breakpoints < 1) & (target.jumps != 0)
-    lone = inside.sum() == 1 and np.any((network.positions > 0) & (network.positions < 1))
-    if not inside.any():
-        return np.full(len(inside), np.inf)
-    if lone or (inside.all() and fewest_per_piece(network.positions, target) >= 2):
-        return times_by_neighbours(network.positions, target)
-    return _by_events(network, target, inside)
-
-
-def _by_events(network: StepNetwork, target: PiecewiseConstant, inside: Any) -> Floats:
-    """Return the last time at which a neuron came to each jump and stayed, by the event-driven limit."""
-    if np.any((network.positions < 0) | (network.positions > 1)):
-        raise InvalidInputError(
-            f"network: positions must lie in [0, 1] for the limit, got {shown(network.positions)}"
-        )
-    chosen = PiecewiseConstant(
-        target.breakpoints[inside],
-        target.values[np.append(np.flatnonzero(inside), np.flatnonzero(inside)[-1] + 1)],
-    )
-    sharp = StepNetwork(network.positions, np.zeros(network.width))
-    until = HORIZON * 8.0 / float(np.min(np.abs(chosen.jumps))) ** 2
-    run_to = two_timescale_limit(sharp, chosen, until=until)
-    held = dict[int, dict[int, float]]()
-    # A neuron that starts at a jump is held there from the start, unless an event says otherwise.
-    for i, v in enumerate(chosen.breakpoints):
-        held[i] = {int(j): 0.0 for j in np.flatnonzero(network.positions == v)}
-    for event in run_to.events:
-        if event.kind == "hit":
-            held[event.point][event.neuron] = event.time
-        elif event.kind in ("release", "pass"):
-            held[event.point].pop(event.neuron, None)
-    times = np.full(len(target.breakpoints), np.inf)
-    times[np.flatnonzero(inside)] = [min(held[i].values(), default=np.inf) for i in range(len(chosen.jumps))]
-    return times

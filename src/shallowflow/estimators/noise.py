@@ -13,7 +13,13 @@ fewer.
 **Correlation.** ρ, the lag-1 autocorrelation of residuals in the order of x, times √w, plus (2K + 2)/m for
 what fitting K knots to m points takes away. Where ρ > 2/√m, n points count as n/τ, τ = (1 + ρ)/(1 − ρ).
 Intervals and tests reckon with every ρ by its restricted likelihood (Patterson and Thompson 1971), which does
-not take the residuals of a fit for noise.
+not take the residuals of a fit for noise: few residuals tell little of ρ, and a fit lowers it. Sets that take
+one estimate for the truth cover 81 to 91 % at n = 50, ρ = 0.5 where they say 95 %. So covariances and
+p-values are averages over ρ with weights π(ρ), half of the prior on ρ = 0.
+
+**Covariance of a fit** (delta method). With J = [1, x, (x − b_k)₊, −δ_k 1(x > b_k)], δ_k the turn at b_k, the
+estimates have the covariance σ² (JᵀJ)⁻¹ JᵀRJ (JᵀJ)⁻¹, R_ij = ρ^|i−j|, σ² = Σ r²/tr(MR), M = I − J(JᵀJ)⁻¹Jᵀ,
+rows times √w; knots are never taken for known.
 
 **Size.** σ̂ = 1.4826 · median |e_i|: e_i the distance of a point from the line through its neighbours, or of
 a row from the mean of the rows with the same x, each over what unit noise would make of it. It needs no fit.
@@ -25,9 +31,12 @@ a row from the mean of the rows with the same x, each over what unit noise would
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from scipy.signal import lfilter
 from scipy.stats import chi2, norm
 
 from shallowflow.arrays import Bools, Floats
@@ -45,6 +54,8 @@ LEAST_NOISE = 1e-12
 """Of targets in [−1, 1]: what is smaller is rounding."""
 HUBER, BISQUARE = 1.345, 4.685
 """In units of σ̂; both keep 95 % of the efficiency of least squares on Gaussian noise."""
+MOST_POINTS, LEAST_WEIGHT = 1000, 0.005
+"""More points are merged before anything is simulated; a ρ of less weight does not count."""
 MANY = 5000
 SUSPECT = 3.0
 """A point this many σ̂ from the line through its neighbours may be an outlier."""
@@ -129,6 +140,121 @@ def restricted(J: Floats, Z: Floats, y: Floats, further: float, scatter: float) 
         squares = np.maximum(squares + scatter, 1e-300)
         found[i] = -0.5 * ((size - 1) * np.log1p(-rho * rho) + volume + (left + further) * np.log(squares))
     return found
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A fit on its points, weights taken into x and y: √w y = √w f + noise.
+
+    root: √w (m,); turns: δ (K,); size: n in rows, scatter: Σ w r² within the points (where neighbours were
+    merged their means alone count: n = m, no scatter); row_variance: σ² of a row of weight 1, in units of y².
+    """
+
+    points: Points
+    knots: Floats
+    turns: Floats
+    root: Floats
+    size: float
+    scatter: float
+    row_variance: float
+
+    @property
+    def freedom(self) -> float:
+        """ν = n − 2K − 2, at least 1."""
+        return max(self.size - 2 * len(self.knots) - 2, 1.0)
+
+    def columns(self, x: Floats, without: int | None = None) -> Floats:
+        """Return J at places x (k,), perhaps without what belongs to one knot: (k, 2K + 2)."""
+        ones = np.ones(len(x))
+        kept = [k for k in range(len(self.knots)) if k != without]
+        hinges = [np.maximum(x - self.knots[k], 0) for k in kept]
+        steps = [-self.turns[k] * (x > self.knots[k]) for k in kept]
+        return np.stack([ones, x, *hinges, *steps], axis=1)
+
+    @property
+    def jacobian(self) -> Floats:
+        """√w J, (m, 2K + 2)."""
+        return self.root[:, None] * self.columns(self.points.x)
+
+    @property
+    def targets(self) -> Floats:
+        """√w y, (m,)."""
+        return np.asarray(self.root * self.points.y)
+
+    def residual_squares(self) -> float:
+        """Σ w r², scatter included."""
+        return float(self.points.fit(self.knots)[0]) + self.scatter
+
+    @property
+    def further(self) -> float:
+        """Rows beyond one for each point."""
+        return self.size - len(self.root)
+
+    @property
+    def exact(self) -> bool:
+        """Whether what is left is rounding."""
+        return self.residual_squares() <= LEAST_NOISE**2 * float(self.points.w.sum())
+
+    @cached_property
+    def weights(self) -> Floats:
+        """Weights of the correlations `RHOS` around this fit."""
+        logs = restricted(
+            self.jacobian, np.empty((len(self.root), 0)), self.targets, self.further, self.scatter
+        )
+        return rho_weights(self, logs)
+
+    def spread(self, J: Floats, squares: float) -> Floats:
+        """Return the covariance (p, p) of least squares with columns J (m, p) that leaves these squares."""
+        inverse = np.linalg.pinv(J.T @ J, hermitian=True)
+        found = np.zeros_like(inverse)
+        for rho, weight in zip(RHOS, self.weights, strict=True):
+            if weight > 0:
+                inner = inverse @ (J.T @ correlated(J, rho))
+                left = max(self.size - float(np.trace(inner)), 1.0)
+                found += weight * squares / left * inner @ inverse
+        return found
+
+    @cached_property
+    def covariance(self) -> Floats:
+        """Covariance (2K + 2, 2K + 2) of line, turns and knots."""
+        return self.spread(self.jacobian, self.residual_squares())
+
+
+def correlated(columns: Floats, rho: float) -> Floats:
+    """Return R times columns (m, p), R_ij = ρ^|i−j|, in O(m p)."""
+    forward = lfilter([1.0], [1.0, -rho], columns, axis=0)
+    backward = lfilter([1.0], [1.0, -rho], columns[::-1], axis=0)[::-1]
+    return np.asarray(forward + backward - columns)
+
+
+def model_of(points: Points, knots: Floats) -> Model:
+    """Return the model of a fit; knots (n,) on the unit scale, those without a turn are left out."""
+    rows = float(points.w.sum()) * points.unit / points.scale**2
+    merged = points.coarser(MOST_POINTS)
+    live = knots[(knots > merged.x[0]) & (knots < merged.x[-1])]
+    live = live[np.append(True, np.diff(live) > 0)] if len(live) else live
+    slopes = merged.fit(live)[1][:, 2]
+    turning = np.diff(slopes) != 0
+    live, turns = live[turning], np.diff(slopes)[turning]
+    squares = (float(points.fit(live)[0]) + float(points.scatter.sum())) * points.unit / points.scale**2
+    variance = squares / max(rows - 2 * len(live) - 2, 1.0)
+    # The scatter of merged neighbours is not that of their means if they are correlated.
+    size, scatter = (rows, float(points.scatter.sum())) if merged is points else (float(len(merged.x)), 0.0)
+    return Model(merged, live, turns, np.sqrt(merged.w), size, scatter, variance)
+
+
+def rho_weights(model: Model, logs: Floats, gaps: Floats | float = 1.0) -> Floats:
+    """Return the weights (r,) of the correlations `RHOS` from logarithms of likelihoods (r, c).
+
+    gaps: (c,), how much each column counts. Half of the prior is on ρ = 0, the rest is uniform.
+    """
+    prior = np.where(RHOS == 0, 0.5, 0.5 / (len(RHOS) - 1))
+    if model.exact:
+        prior[RHOS > 0] = 0.0
+    logs = np.where(prior[:, None] > 0, logs, -np.inf)
+    weights = prior * np.sum(np.exp(logs - logs.max()) * gaps, axis=1)
+    weights = np.where(weights >= LEAST_WEIGHT * weights.sum(), weights, 0.0)
+    return np.asarray(weights / weights.sum())
 
 
 def distances(rows: Rows, precision: bool) -> Floats:

@@ -84,7 +84,7 @@ def relocation(
 
 def polished(points: Points, knots: Floats) -> Iterator[Step]:
     """Newton steps on all points from knots found on fewer; dead and far ones stay as they are."""
-    from shallowflow.kernels.fitting.search import polish
+    from shallowflow.kernels.fitting.sweep import polish
 
     knots, loss = limit_overshoot(knots, points)
     yield Step(knots, np.array([loss]), 0)
@@ -226,7 +226,7 @@ def limit_overshoot(knots: Floats, points: Points) -> tuple[Floats, float]:
 
 def _exchanged(knots: Floats, out: int, ends: Floats, points: Points) -> Floats:
     """Return as many knots (n,) with one out and those of `ends` in that are not there yet."""
-    from shallowflow.kernels.fitting.sweep import prices
+    from shallowflow.kernels.fitting.search import prices
 
     new = np.union1d(np.delete(knots, out), ends)
     if len(new) > len(knots):

@@ -187,7 +187,7 @@ class Path:
 
     def _without(self, knots: Floats, out: int) -> Floats:
         """Return the knots without the `out` cheapest, no two of them neighbours where that can be."""
-        from shallowflow.kernels.fitting.sweep import prices
+        from shallowflow.kernels.fitting.search import prices
 
         costs = prices(knots, *self.points.data).costs
         dead = len(knots) - len(costs)

@@ -3,10 +3,13 @@
 **Claims.** A `Claim` is a published statement, what was measured, and whether it holds, fails or is open. The
 statistics of claims are here and nowhere else: an `Interval` says how well a number is known, and
 `Claim.that` compares it with the tolerance that decides.
+
+**Findings** are kept as one JSON text, every array in them as an array of its own beside it.
 """
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,10 +17,11 @@ from math import inf, sqrt
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
-from shallowflow.arrays import Floats, flag, one_of
-from shallowflow.errors import ShallowflowError
-from shallowflow.experiments.figure import Animation, Figure
+from shallowflow.arrays import Floats, FrozenArrays, flag, one_of
+from shallowflow.errors import FileFormatError, ShallowflowError
+from shallowflow.experiments.figure import Animation, Figure, Panel, Series
 from shallowflow.studies import Executor, Result, Store, Study, Tally, run
 
 LEVEL = 0.95
@@ -307,3 +311,66 @@ def _sweep(show: Progress, executor: Executor | None, store: Store | None) -> Sw
         return results
 
     return sweep
+
+
+TEXT = "findings"
+KINDS: dict[str, Any] = {
+    kind.__name__: kind for kind in (Findings, Claim, Interval, Figure, Panel, Series, Animation)
+}
+"""What findings are made of, by name."""
+
+
+def to_outputs(findings: Findings) -> dict[str, float | NDArray[Any]]:
+    """Return what a task returns: the numbers of claims, and everything as arrays."""
+    arrays: dict[str, NDArray[Any]] = {}
+    text = json.dumps(_encoded(findings, arrays))
+    arrays[TEXT] = np.frombuffer(text.encode(), dtype=np.uint8)
+    found = tally(findings.claims)
+    counts = {"claims": float(len(findings.claims)), "claims_that_hold": float(found["hold"])}
+    return {**counts, "claims_open": float(found["open"]), **arrays}
+
+
+def from_arrays(arrays: Mapping[str, NDArray[Any]]) -> Findings:
+    """Return the findings that `to_outputs` wrote."""
+    try:
+        findings = _decoded(json.loads(arrays[TEXT].tobytes()), arrays)
+    except (LookupError, ValueError, TypeError) as error:
+        raise FileFormatError(f"the stored findings cannot be read: {error}") from error
+    if not isinstance(findings, Findings):
+        raise FileFormatError("the stored arrays are not findings")
+    return findings
+
+
+def _encoded(value: Any, arrays: dict[str, NDArray[Any]]) -> Any:
+    if isinstance(value, np.ndarray):
+        name = f"array{len(arrays)}"
+        arrays[name] = value
+        return {"array": name}
+    if isinstance(value, np.generic):
+        return value.item()
+    if type(value).__name__ in KINDS:
+        fields = {name: _encoded(entry, arrays) for name, entry in vars(value).items()}
+        return {"kind": type(value).__name__, "fields": fields}
+    if isinstance(value, Mapping):
+        return {"mapping": [[_encoded(k, arrays), _encoded(v, arrays)] for k, v in value.items()]}
+    if isinstance(value, list | tuple):
+        return [_encoded(entry, arrays) for entry in value]
+    return value
+
+
+def _decoded(value: Any, arrays: Mapping[str, NDArray[Any]]) -> Any:
+    if isinstance(value, list):
+        return tuple(_decoded(entry, arrays) for entry in value)
+    if not isinstance(value, dict):
+        return value
+    if "array" in value:
+        return arrays[value["array"]]
+    if "mapping" in value:
+        return {_decoded(k, arrays): _decoded(v, arrays) for k, v in value["mapping"]}
+    kind = KINDS[value["kind"]]
+    made = kind.__new__(kind)
+    # The fields were checked when the value was first made; its arrays become read-only again.
+    vars(made).update({name: _decoded(entry, arrays) for name, entry in value["fields"].items()})
+    if isinstance(made, FrozenArrays):
+        FrozenArrays.__post_init__(made)
+    return made

@@ -28,10 +28,10 @@ from shallowflow.landscape.geometry.floors import (
     feature_floor,
     pattern_floor,
 )
+from shallowflow.landscape.geometry.tangent import TRUSTED, Forecast, forecast, sharpness
 from shallowflow.lazy import function
 from shallowflow.models.loss import LogisticLoss, Loss, SquareLoss
 from shallowflow.models.networks import ReLUNetwork
-from shallowflow.readings.forecast import TRUSTED, Forecast, forecast, sharpness
 
 SCHEMA = "shallowflow/diagnosis/1"
 FITTED = 1e-10

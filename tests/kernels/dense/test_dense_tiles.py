@@ -9,8 +9,8 @@ import pytest
 from numba import njit
 from numpy.typing import NDArray
 
-from shallowflow.kernels.dense import fused as dense_tiles
-from shallowflow.kernels.dense.fused import COLUMNS, PANEL, ROWS
+from shallowflow.kernels import dense
+from shallowflow.kernels.dense import COLUMNS, PANEL, ROWS
 from tests.rounding import assert_rounded
 
 Array = NDArray[Any]
@@ -18,22 +18,22 @@ Array = NDArray[Any]
 
 @njit(cache=False)
 def project(w: Array, x: Array, shares: Array, slope: float, outputs: Array, values: Array) -> None:
-    dense_tiles.project(w, x, shares, slope, outputs, values)
+    dense.project(w, x, shares, slope, outputs, values)
 
 
 @njit(cache=False)
 def gate(values: Array, residual: Array, slope: float) -> None:
-    dense_tiles.gate(values, residual, slope)
+    dense.gate(values, residual, slope)
 
 
 @njit(cache=False)
 def correlate(pulls: Array, inputs: Array, first: int, gradient: Array) -> None:
-    dense_tiles.correlate(pulls, inputs[:, first : first + COLUMNS], gradient)
+    dense.correlate(pulls, inputs[:, first : first + COLUMNS], gradient)
 
 
 @njit(cache=False)
 def push(w: Array, gradient: Array, outer: Array, inner_rate: float, outer_rate: float) -> None:
-    dense_tiles.push(w, gradient, outer, inner_rate, outer_rate)
+    dense.push(w, gradient, outer, inner_rate, outer_rate)
 
 
 @pytest.mark.parametrize("kind", [np.float64, np.float32])

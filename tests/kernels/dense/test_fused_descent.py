@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from shallowflow.arrays import Floats
-from shallowflow.kernels.dense import fused as fused_descent
-from shallowflow.kernels.dense.fused import PANEL, ROWS
+from shallowflow.kernels import dense
+from shallowflow.kernels.dense import PANEL, ROWS
 from shallowflow.kernels.shared.vectors import LOGISTIC, SQUARE, Problem
 from tests.kernels.plain_descent import Start, Weights, assert_same_steps, constants, plain, problem
 from tests.rounding import assert_rounded
@@ -27,19 +27,19 @@ def fused(
     inner, outer, inputs, targets = start
     numbers = constants(slope, kind)
     samples = PANEL // numbers.itemsize
-    packed = fused_descent.packed(inner, ROWS, numbers)
+    packed = dense.packed(inner, ROWS, numbers)
     moved = np.zeros((len(packed), ROWS), kind)
     moved.reshape(-1)[: len(outer)] = outer
-    panels = fused_descent.packed(inputs, samples, numbers)
+    panels = dense.packed(inputs, samples, numbers)
     wanted = np.zeros((len(panels), samples), kind)
     wanted.reshape(-1)[: len(targets)] = targets
     losses = np.empty(steps)
     problem = Problem(panels, wanted, numbers, loss)
-    assert fused_descent.advance(packed, moved, problem, steps, losses) == steps
+    assert dense.advance_tiles(packed, moved, problem, steps, losses) == steps
     weights = packed.transpose(0, 2, 1).reshape(moved.size, -1)
     assert not weights[len(outer) :].any()
     assert not weights[:, inner.shape[1] :].any()
-    now = fused_descent.loss_now(packed, moved, problem)
+    now = dense.tiles_loss(packed, moved, problem)
     layers = weights[: len(outer), : inner.shape[1]], moved.reshape(-1)[: len(outer)]
     return layers, np.append(losses, now)
 
@@ -75,7 +75,7 @@ def test_zeros_behind_the_inputs_of_a_panel_are_skipped(loss: int) -> None:
 
 
 def test_fewer_panels_fit_into_a_block_of_many_dimensions() -> None:
-    start = problem(300, fused_descent.CACHE // (5 * PANEL), 9)
+    start = problem(300, dense.CACHE // (5 * PANEL), 9)
     assert_same_steps(fused(start, 0.0, 3), start, 0.0, 3, SQUARE)
 
 
@@ -92,11 +92,11 @@ def test_single_precision_stays_single(size: int, loss: int) -> None:
 
 
 def test_a_step_that_overflows_is_reported() -> None:
-    packed = fused_descent.packed(np.full((1, 1), 1e300), ROWS, np.zeros(1))
+    packed = dense.packed(np.full((1, 1), 1e300), ROWS, np.zeros(1))
     outer = np.full((1, ROWS), 1e300)
-    panels = fused_descent.packed(np.full((1, 1), 1e300), PANEL // 8, np.zeros(1))
+    panels = dense.packed(np.full((1, 1), 1e300), PANEL // 8, np.zeros(1))
     problem = Problem(panels, np.zeros((1, PANEL // 8)), constants(0.0), SQUARE)
-    assert fused_descent.advance(packed, outer, problem, 5, np.empty(0)) == 0
+    assert dense.advance_tiles(packed, outer, problem, 5, np.empty(0)) == 0
 
 
 NARROW = """

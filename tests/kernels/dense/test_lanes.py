@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from shallowflow.arrays import Floats
-from shallowflow.kernels.dense import lanes as kernel
+from shallowflow.kernels import dense
 from shallowflow.kernels.shared.vectors import LOGISTIC, SQUARE, Problem
 from tests.kernels.plain_descent import Start, Weights, assert_same_steps, constants, plain, problem
 from tests.rounding import assert_rounded
@@ -21,8 +21,8 @@ def lanes(
     inner, outer, inputs, targets = (np.array(each, kind) for each in start)
     weights, losses = np.ascontiguousarray(inner.T), np.empty(steps)
     problem = Problem(inputs, targets, constants(slope, kind), loss)
-    assert kernel.advance(weights, outer, problem, steps, losses) == steps
-    return (weights.T, outer), np.append(losses, kernel.loss_now(weights, outer, problem))
+    assert dense.advance_lanes(weights, outer, problem, steps, losses) == steps
+    return (weights.T, outer), np.append(losses, dense.lanes_loss(weights, outer, problem))
 
 
 @pytest.mark.parametrize("loss", [SQUARE, LOGISTIC])
@@ -58,4 +58,4 @@ def test_margins_beyond_all_exponentials_do_not_overflow(loss: int) -> None:
 
 def test_a_step_that_overflows_is_reported() -> None:
     problem = Problem(np.full((1, 1), 1e300), np.zeros(1), constants(0.0), SQUARE)
-    assert kernel.advance(np.full((1, 2), 1e300), np.full(2, 1e300), problem, 5, np.empty(0)) == 0
+    assert dense.advance_lanes(np.full((1, 2), 1e300), np.full(2, 1e300), problem, 5, np.empty(0)) == 0

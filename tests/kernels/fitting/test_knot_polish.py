@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from scipy.optimize import isotonic_regression
 
 from shallowflow.arrays import Floats
-from shallowflow.kernels.fitting import chain, search
+from shallowflow.kernels.fitting import chain, sweep
 from shallowflow.kernels.fitting.chain import Data, Fitted, fit, fitted
-from shallowflow.kernels.fitting.search import NEAREST, crossing_rates, in_order, knot_steps, polish
+from shallowflow.kernels.fitting.sweep import NEAREST, crossing_rates, in_order, knot_steps, polish
 from tests.kernels.entry import entry
 from tests.kernels.knots.knot_problems import (
     DEGENERATE,
@@ -24,8 +24,8 @@ from tests.kernels.knots.knot_problems import (
 
 block_of, pass_soft, soften = (
     entry(chain.block_of),
-    entry(search.pass_soft),
-    entry(search.soften),
+    entry(sweep.pass_soft),
+    entry(sweep.soften),
 )
 
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shallowflow.kernels.fitting.chain import Data, fit
-from shallowflow.kernels.fitting.sweep import (
+from shallowflow.kernels.fitting.search import (
     distant_pairs,
     prices,
     swap_many,

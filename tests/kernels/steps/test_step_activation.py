@@ -7,7 +7,7 @@ import pytest
 from scipy.integrate import quad
 
 import shallowflow as sf
-from shallowflow.kernels.steps.activation import integral, slope, square_integral, step
+from shallowflow.kernels.steps.windows import integral, slope, square_integral, step
 from tests.rounding import EPSILON
 
 PLACES = [-0.9, -0.5, -0.3, -1e-9, 0.0, 1e-9, 0.2, 0.49, 0.5, 1.7]

@@ -6,12 +6,12 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shallowflow.kernels.steps import sgd
-from shallowflow.kernels.steps.sgd import PIECE_BITS, new_cells
+from shallowflow.kernels.steps import cells as kernel
+from shallowflow.kernels.steps.cells import PIECE_BITS, new_cells
 from tests.kernels.entry import entry
 
 CELLS = 64
-refill, undisturbed = entry(sgd.refill), entry(sgd.undisturbed)
+refill, undisturbed = entry(kernel.refill), entry(kernel.undisturbed)
 
 
 @settings(deadline=None, derandomize=True, max_examples=60)

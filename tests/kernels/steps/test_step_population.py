@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from shallowflow.kernels.steps import descent
-from shallowflow.kernels.steps.activation import (
+from shallowflow.kernels.steps import windows
+from shallowflow.kernels.steps.windows import (
     NODES,
     WEIGHTS,
     best_plateaus,
@@ -79,11 +79,11 @@ def test_the_loss_on_samples_is_that_of_the_sums(norm: bool) -> None:
         rng.normal(size=(2, 4)),
     )
     order = np.argsort(x, axis=1)
-    samples = descent.Samples(np.take_along_axis(x, order, axis=1), order, y)
-    neurons, rules = descent.new_neurons(u, a, 0.3, 0.2, 30), descent.Rules(0.1, 0.1, norm, 0.25)
+    samples = windows.Samples(np.take_along_axis(x, order, axis=1), order, y)
+    neurons, rules = windows.new_neurons(u, a, 0.3, 0.2, 30), windows.Rules(0.1, 0.1, norm, 0.25)
     steps = np.array(
         [[[step((x[k, i] - u[k, j]) / 0.2) for j in range(4)] for k in range(2)] for i in range(30)]
     )
     residual = 0.3 + (steps * a).sum(axis=(1, 2)) - y
     expected = np.linalg.norm(residual) / 30 if norm else 0.125 * residual @ residual
-    assert descent.loss(neurons, samples, rules) == pytest.approx(expected, rel=1e-13)
+    assert windows.loss(neurons, samples, rules) == pytest.approx(expected, rel=1e-13)

@@ -17,50 +17,19 @@ from shallowflow.dynamics.clock.problem import Task
 from shallowflow.dynamics.clock.protocol import Event, Path, Piece, Rows, Statistics, Stop, Ticking
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.geometry.orthonormal import (
+    BALANCED,
     check_orthogonal,
     check_orthonormal,
     mask_matrix,
     neuron_signs,
     never_fitted,
-    orthogonal,
     unit_inputs,
 )
-from shallowflow.models.loss import SquareLoss
 from shallowflow.models.networks import LogScaledNetwork, ReLUNetwork
 
-LEAPS_NEED = "the square loss, orthogonal inputs, |a_j| ≥ ‖w_j‖, slope 0, epsilon 1, stop 0"
-LEAPS_BELOW = 1e-6
-"""Largest outer weight of a `ReLUNetwork` up to which its flow on orthogonal inputs leaps unasked."""
 NUMBERS_AT_ONCE = 2_000_000
-BALANCED = 1e-9
-"""By how much ‖w_j‖ may exceed |a_j|: rounding."""
 SLACK = 1e-2
 """A residual is settled, a neuron small, at this part of the tolerance."""
-
-
-def can_leap(task: Task) -> bool:
-    """Whether a flow can go by leaps: see `needs` of its row in the table of engines."""
-    network = task.network
-    if not isinstance(task.loss, SquareLoss) or (task.epsilon, task.stop) != (1.0, 0.0):
-        return False
-    if not isinstance(network, ReLUNetwork):
-        return isinstance(network, LogScaledNetwork)
-    sizes, norms = np.abs(network.outer), np.linalg.norm(network.inner, axis=1)
-    dominated = bool(np.all(sizes > 0) and np.all(norms <= (1 + BALANCED) * sizes))
-    return dominated and network.slope == 0 and orthogonal(task.dataset.inputs)
-
-
-def leaps_cost(task: Task) -> float:
-    """Return the seconds of a flow by leaps; ∞ where it is not taken unasked.
-
-    It is taken for tiny starts, and for those with coordinates ⟨w_j, x_k⟩ = 0: on orthogonal inputs these
-    never move ([incremental] Assumption 2), which the coordinates of the data alone keep to the last bit.
-    """
-    network = task.network
-    large = isinstance(network, ReLUNetwork) and np.abs(network.outer).max() > LEAPS_BELOW
-    if large and np.all(network.preactivations(task.dataset.inputs) != 0.0):
-        return float("inf")
-    return 1e-3 + 1e-6 * task.network.width * (100 + task.dataset.size)
 
 
 class LogDescent(Ticking):

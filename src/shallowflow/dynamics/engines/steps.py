@@ -8,6 +8,7 @@ same steps up to rounding.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -26,22 +27,22 @@ class WindowDescent(Ticking):
     name = "windows"
 
     def __init__(self, task: Task) -> None:
-        from shallowflow.kernels.steps import descent
+        from shallowflow.kernels.steps import windows
 
         super().__init__(task.step)
         network, dataset = task.network, task.dataset
         assert isinstance(network, StepNetwork | AdditiveStepNetwork)
-        self._kernel, self._network = descent, network
+        self._kernel, self._network = windows, network
         shape = (network.width, dataset.dimension)
         u = np.array(network.positions.reshape(shape).T, order="C")
         a = np.array(network.outer.reshape(shape).T, order="C")
-        self._neurons = descent.new_neurons(u, a, float(network.offset), network.sharpness, dataset.size)
+        self._neurons = windows.new_neurons(u, a, float(network.offset), network.sharpness, dataset.size)
         order = np.argsort(dataset.inputs, axis=0, kind="stable").T.astype(np.int64)
         x = np.ascontiguousarray(np.take_along_axis(dataset.inputs.T, order, axis=1))
-        self._samples = descent.Samples(x, np.ascontiguousarray(order), dataset.targets.copy())
+        self._samples = windows.Samples(x, np.ascontiguousarray(order), dataset.targets.copy())
         norm = isinstance(task.loss, NormLoss)
         weight = 1.0 if norm else task.weight
-        self._rules = descent.Rules(task.step, task.step * task.epsilon, norm, weight)
+        self._rules = windows.Rules(task.step, task.step * task.epsilon, norm, weight)
 
     def _steps(self, count: int) -> int:
         done = int(self._kernel.advance_windows(self._neurons, self._samples, self._rules, count))
@@ -91,7 +92,7 @@ class _StepSGD(Ticking):
 
     def loss(self) -> float:
         """Return ½∫(f − f*)² of the present network."""
-        from shallowflow.kernels.steps.activation import population_loss
+        from shallowflow.kernels.steps.windows import population_loss
 
         return population_loss(*self._arrays(), self._network.sharpness, *self._target)
 
@@ -119,25 +120,34 @@ class PlainSteps(_StepSGD):
 
 
 class _SortedSteps(_StepSGD):
-    """Sorted positions, the table of cells, and a kernel that keeps plateau values."""
+    """Sorted positions, the table of cells, and plateau values, kept as functions of a kernel know.
 
-    def __init__(self, task: SampledTask, kernel: Any) -> None:
-        from shallowflow.kernels.steps.sgd import new_cells
+    make(u, labels, a): the neurons; weights(neurons): a; steps: makes steps in place.
+    """
+
+    def __init__(
+        self,
+        task: SampledTask,
+        make: Callable[..., Any],
+        weights: Callable[[Any], Floats],
+        steps: Callable[..., int],
+    ) -> None:
+        from shallowflow.kernels.steps.cells import new_cells
 
         super().__init__(task)
         network = self._network
         labels = np.argsort(network.positions, kind="stable").astype(np.int64)
         u = network.positions[labels]
         a = np.concatenate([[float(network.offset)], network.outer[labels]])
-        self._kernel, self._neurons = kernel, kernel.new_neurons(u, labels, a)
+        self._neurons, self._weights, self._make_steps = make(u, labels, a), weights, steps
         self._cells = new_cells(u, 0.5 * network.sharpness, self._target.breaks)
 
     def _steps(self, count: int) -> int:
         start = self._neurons, self._cells, self._target, self._rules
-        return int(self._kernel.advance(*start, count, self._state))
+        return int(self._make_steps(*start, count, self._state))
 
     def _arrays(self) -> tuple[Floats, Floats]:
-        sorted_weights = self._kernel.weights(self._neurons)
+        sorted_weights = self._weights(self._neurons)
         positions, weights = np.empty(self._neurons.u.size), sorted_weights.copy()
         positions[self._neurons.labels] = self._neurons.u
         weights[1:][self._neurons.labels] = sorted_weights[1:]
@@ -150,9 +160,9 @@ class PlateauSteps(_SortedSteps):
     name = "plateaus"
 
     def __init__(self, task: SampledTask) -> None:
-        from shallowflow.kernels.steps import plateaus
+        from shallowflow.kernels.steps.cells import advance_plateaus, new_plateaus, plateau_weights
 
-        super().__init__(task, plateaus)
+        super().__init__(task, new_plateaus, plateau_weights, advance_plateaus)
 
 
 class HatSteps(_SortedSteps):
@@ -161,6 +171,6 @@ class HatSteps(_SortedSteps):
     name = "hats"
 
     def __init__(self, task: SampledTask) -> None:
-        from shallowflow.kernels.steps import hats
+        from shallowflow.kernels.steps.cells import advance_hats, hat_weights, new_hats
 
-        super().__init__(task, hats)
+        super().__init__(task, new_hats, hat_weights, advance_hats)

@@ -3,9 +3,9 @@
 **In NumPy** plain descent is the reference of all faster engines; O(m·n·d) per step.
 
 **Compiled** descents go neuron by neuron and sample by sample, in double or single precision. "fused": one
-pass over the data per step, in register tiles (`kernels.dense.fused`); "lanes": neurons side by side, for few
-samples (`kernels.dense.lanes`); "decoupled": on orthogonal inputs, without products
-(`kernels.orthogonal.descent`). `SpannedDescent`: any engine, in the span of at most d inputs.
+pass over the data per step, in register tiles; "lanes": neurons side by side, for few samples (both:
+`kernels.dense`); "decoupled": on orthogonal inputs, without products (`kernels.orthogonal.descent`).
+`SpannedDescent`: any engine, in the span of at most d inputs.
 
 **Mini-batches** of a data set: in NumPy for every network, compiled ("lanes") for a `ReLUNetwork`. A batch of
 all samples is the data set itself, in its own order: the steps are those of `gradient_descent` with the
@@ -17,7 +17,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, Generic
 
 import numpy as np
@@ -125,10 +124,12 @@ PRECISIONS: dict[str, type[np.floating[Any]]] = {"double": np.float64, "single":
 class SweepDescent(Ticking):
     """θ ← θ − step·∇L(θ), the inner layer with step·epsilon; two products of m·n·d per step.
 
-    The state, `_inner` and `_outer`, and the problem are laid out as `_kernel` reads them.
+    The state, `_inner` and `_outer`, and the problem are laid out as `_advance` and `_sum`, of the
+    kernel, read them.
     """
 
-    _kernel: ModuleType
+    _advance: Callable[..., int]
+    _sum: Callable[..., float]
     _inner: NDArray[Any]
     _outer: NDArray[Any]
     _problem: Problem
@@ -159,12 +160,12 @@ class SweepDescent(Ticking):
         return padded.reshape(*values.shape[:-1], blocks, length)
 
     def _steps(self, count: int) -> int:
-        done = int(self._kernel.advance(self._inner, self._outer, self._problem, count, np.empty(0)))
+        done = int(self._advance(self._inner, self._outer, self._problem, count, np.empty(0)))
         return done if np.isfinite(self._inner).all() else min(done, count - 1)
 
     def loss(self) -> float:
         """Return the present loss, without building the network."""
-        return self._weight * float(self._kernel.loss_now(self._inner, self._outer, self._problem))
+        return self._weight * float(self._sum(self._inner, self._outer, self._problem))
 
     @abstractmethod
     def network(self) -> ReLUNetwork:
@@ -184,14 +185,14 @@ class FusedDescent(SweepDescent):
     name = "fused"
 
     def _lay_out(self, dataset: Dataset) -> None:
-        from shallowflow.kernels.dense import fused
+        from shallowflow.kernels import dense
         from shallowflow.kernels.shared.vectors import Problem
 
-        self._kernel, constants = fused, self._constants
-        samples = fused.PANEL // constants.itemsize
-        self._inner = fused.packed(self._network.inner, fused.ROWS, constants)
-        self._outer = self._blocks(self._network.outer, fused.ROWS)
-        inputs = fused.packed(dataset.inputs, samples, constants)
+        self._advance, self._sum, constants = dense.advance_tiles, dense.tiles_loss, self._constants
+        samples = dense.PANEL // constants.itemsize
+        self._inner = dense.packed(self._network.inner, dense.ROWS, constants)
+        self._outer = self._blocks(self._network.outer, dense.ROWS)
+        inputs = dense.packed(dataset.inputs, samples, constants)
         self._problem = Problem(inputs, self._blocks(dataset.targets, samples), constants, self._loss)
 
     def network(self) -> ReLUNetwork:
@@ -207,10 +208,10 @@ class LanesDescent(SweepDescent):
     name = "lanes"
 
     def _lay_out(self, dataset: Dataset) -> None:
-        from shallowflow.kernels.dense import lanes
+        from shallowflow.kernels import dense
         from shallowflow.kernels.shared.vectors import Problem
 
-        self._kernel, kind = lanes, self._constants.dtype
+        self._advance, self._sum, kind = dense.advance_lanes, dense.lanes_loss, self._constants.dtype
         self._inner = np.array(self._network.inner.T, kind, order="C")
         self._outer = self._network.outer.astype(kind)
         inputs, targets = np.array(dataset.inputs, kind), np.array(dataset.targets, kind)
@@ -233,7 +234,8 @@ class DecoupledDescent(SweepDescent):
         from shallowflow.kernels.orthogonal import descent
         from shallowflow.kernels.shared.vectors import Problem, aligned
 
-        self._kernel, network, constants = descent, self._network, self._constants
+        self._advance, self._sum = descent.advance, descent.loss_now
+        network, constants = self._network, self._constants
         samples = descent.BLOCK // constants.itemsize
         squares = np.einsum("id,id->i", dataset.inputs, dataset.inputs)
         data = self._blocks(squares, samples), self._blocks(dataset.targets, samples)
@@ -383,7 +385,7 @@ class LanesBatches(LanesDescent):
         self._plain = task.noise == 0 and task.factors is None
 
     def _steps(self, count: int) -> int:
-        from shallowflow.kernels.dense.lanes import advance_batches
+        from shallowflow.kernels.dense import advance_batches
 
         if self._batches.whole and self._plain:
             self._number += count

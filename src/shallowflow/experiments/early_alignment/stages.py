@@ -1,9 +1,10 @@
-"""Figures 2 and 3: function and neurons at the stages of training.
+"""Figures 2 and 3: function and neurons at the stages of training; limits on many of Stewart's samples.
 
 Figure 2: three points on which early alignment ends in a spurious stationary point. Figure 3: Stewart's data,
 an unbalanced start, and the kinks that are never learnt. Under descent, a fifth of its neurons would chatter
 on data points' lines. They slide under its limit for small steps, the gradient flow, which is followed here
-to the time step × iterations of the paper.
+to the time step × iterations of the paper. What one sample cannot tell many do: §5 conjectures that a small
+network ends in the best fit with as many neurons as it has grown.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from shallowflow.dynamics.clock.problem import Record
 from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.dynamics.descent import gradient_descent
 from shallowflow.dynamics.flow import gradient_flow
+from shallowflow.estimators import ANLSRegressor
+from shallowflow.experiments.early_alignment.examples import MOSTLY, NEARLY_ALL
 from shallowflow.experiments.experiment import (
     Claim,
     Experiment,
@@ -42,7 +45,13 @@ from shallowflow.experiments.figure import (
     least_squares_line,
     line_grid,
 )
-from shallowflow.landscape import activity, least_squares, merged_neurons, neuron_alignment
+from shallowflow.landscape import (
+    MergedNeurons,
+    activity,
+    least_squares,
+    merged_neurons,
+    neuron_alignment,
+)
 from shallowflow.landscape.early_alignment.extremal import mean_turn
 from shallowflow.models import ReLUNetwork, initialize
 
@@ -401,4 +410,148 @@ FIG3 = Experiment(
     ),
     run_fig3,
     cost={"quick": 7.1, "paper": 60},
+)
+
+
+TEACHER = 8
+PUBLISHED = 5
+NEAR = 1.1
+"""A limit is the best fit if its loss is at most this many times as large."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """Where training on a sample ends: neurons, kinks, loss; the loss of the best fit of so many kinks."""
+
+    neurons: int
+    kinks: int
+    loss: float
+    best: float
+
+
+def kinks(found: MergedNeurons, dataset: Dataset) -> int:
+    """Return how many neurons have their kink among the data, not held at the first or last point."""
+    with np.errstate(divide="ignore"):
+        at = -found.directions[:, 1] / found.directions[:, 0]
+    x = dataset.inputs[:, 0]
+    rounding = 1e-9 * (x.max() - x.min())
+    return int(np.sum((at > x.min() + rounding) & (at < x.max() - rounding)))
+
+
+def best_with(count: int, dataset: Dataset) -> float:
+    """Return the loss (½·mean) of the best fit known with so many kinks, and any line on the left."""
+    x, y = dataset.inputs[:, :1], dataset.targets
+    if count == 0:
+        line = np.polynomial.Polynomial.fit(x[:, 0], y, 1)
+        return 0.5 * float(np.mean((line(x[:, 0]) - y) ** 2))
+    model = ANLSRegressor(count, n_starts=3, random_state=0).fit(x, y)
+    return 0.5 * float(np.mean((model.predict(x) - y) ** 2))
+
+
+def limit_on(seed: int, parameters: Values) -> Limit:
+    """Return where the flow from an unbalanced small start ends on a sample."""
+    dataset = stewart(parameters["size"], seed=seed)
+    start = initialize.gaussian(parameters["width"], 2, init_scale=parameters["init_scale"], seed=seed)
+    run = gradient_flow(start, dataset, until=parameters["until"], record=Record.geometric(2), engine="cones")
+    final = run.final
+    assert isinstance(final, ReLUNetwork)
+    found = merged_neurons(final, dataset)
+    turns = kinks(found, dataset)
+    return Limit(len(found), turns, float(run.losses[-1]), best_with(turns, dataset))
+
+
+def run_limits(parameters: Values, progress: Progress) -> Findings:
+    """Follow the flow on many of Stewart's samples; set its end beside the best fit with as many kinks."""
+    found = list[Limit]()
+    for seed in range(parameters["samples"]):
+        progress(seed / parameters["samples"], f"sample {seed}")
+        found.append(limit_on(seed, parameters))
+    counts = np.bincount([one.neurons for one in found], minlength=TEACHER + 1)
+    places = np.arange(len(counts))
+    low, high = np.array([_interval(int(n), len(found)) for n in counts]).T
+    ends = [min(one.best for one in found), max(one.loss for one in found)]
+    panels = (
+        Panel(
+            (Series(places, counts / len(found), "share of samples", style="points", band=(low, high)),),
+            "neurons that the network amounts to",
+            "neurons",
+            "share of samples",
+            marks=((float(PUBLISHED), "published"), (float(TEACHER), "teacher")),
+        ),
+        Panel(
+            (
+                Series(ends, ends, "equal", style="dashed", tone="muted"),
+                Series([one.best for one in found], [one.loss for one in found], "a sample", style="points"),
+            ),
+            "the limit beside the best fit with as many kinks",
+            "loss of the best fit",
+            "loss of the limit",
+            "log",
+            "log",
+        ),
+    )
+    return Findings((Figure("limits", "Limits on many of Stewart's samples", panels),), limit_claims(found))
+
+
+def _interval(count: int, total: int) -> tuple[float, float]:
+    found = Interval.of_share(count, total)
+    return found.low, found.high
+
+
+def limit_claims(found: Sequence[Limit]) -> tuple[Claim, ...]:
+    """Return the claims about limits on many samples."""
+    neurons = [one.neurons for one in found]
+
+    def share(
+        statement: str, published: str, outcomes: list[bool], least: float, words: str, reason: str = ""
+    ) -> Claim:
+        held = Interval.of_share(sum(outcomes), len(outcomes))
+        text = f"{sum(outcomes)} of {len(outcomes)} samples, share {{}}; {words}"
+        return Claim.that(statement, published, held, least=least, words=text, reason=reason)
+
+    return (
+        share(
+            "The loss stays positive (above 10⁻⁴): a spurious stationary point, despite the unbalanced start",
+            "the network does not fit the data in the end",
+            [one.loss > 1e-4 for one in found],
+            NEARLY_ALL,
+            f"median loss {np.median([one.loss for one in found]):.2g}",
+        ),
+        share(
+            "The network amounts to fewer neurons than the teacher's eight",
+            f"{PUBLISHED} of {TEACHER}",
+            [n < TEACHER for n in neurons],
+            NEARLY_ALL,
+            f"median {np.median(neurons):g}",
+        ),
+        share(
+            "The network amounts to five neurons",
+            f"{PUBLISHED}",
+            [n == PUBLISHED for n in neurons],
+            MOSTLY,
+            f"from {min(neurons)} to {max(neurons)}",
+            "the number depends on the sample; the paper's is not published",
+        ),
+        share(
+            f"The limit is the best fit with as many kinks (§5): loss at most {NEAR:g} times its",
+            "conjectured for one and five neurons",
+            [one.loss <= NEAR * one.best for one in found],
+            MOSTLY,
+            f"median ratio {np.median([one.loss / one.best for one in found]):.3g}",
+            "kinks stop where they first grow, not where they would fit best",
+        ),
+    )
+
+
+LIMITS = Experiment(
+    "early_alignment/limits",
+    "Stewart's data: the limit on many samples, beside the best fit with as many kinks",
+    "§5, App. B.2",
+    scales(
+        {"size": 40, "init_scale": 1e-3, "until": 2_000.0},
+        quick={"samples": 30, "width": 300},
+        paper={"samples": 100, "width": 2_000, "until": 4_000.0},
+    ),
+    run_limits,
+    cost={"quick": 45, "paper": 300},
 )

@@ -13,7 +13,8 @@ import shallowflow.experiments.two_timescale.training as training
 from shallowflow.arrays import Floats
 from shallowflow.dynamics.clock.problem import Record
 from shallowflow.dynamics.clock.trajectory import Trajectory
-from shallowflow.dynamics.flow import hitting_times, two_timescale_limit
+from shallowflow.dynamics.flow import two_timescale_limit
+from shallowflow.dynamics.heaviside import hitting_times
 from shallowflow.experiments.experiment import (
     Claim,
     Experiment,

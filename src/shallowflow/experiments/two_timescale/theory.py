@@ -24,7 +24,8 @@ from shallowflow.data import PiecewiseConstant
 from shallowflow.dynamics.clock.problem import Record
 from shallowflow.dynamics.clock.trajectory import Trajectory
 from shallowflow.dynamics.descent import stochastic_descent
-from shallowflow.dynamics.flow import hitting_times, population_flow, two_timescale_limit
+from shallowflow.dynamics.flow import population_flow, two_timescale_limit
+from shallowflow.dynamics.heaviside import hitting_times
 from shallowflow.experiments.experiment import Claim, Experiment, Findings, Interval, Progress, Values, scales
 from shallowflow.experiments.figure import Figure, Panel, Series
 from shallowflow.experiments.two_timescale.training import PRINTED, PUBLISHED, function_panel

@@ -1,4 +1,4 @@
-"""Knots moved: each to its best continuous place between its neighbours, or from where it is worth least.
+"""Knots between their neighbours: each to its best continuous place (sweeps), all at once (polish).
 
 Not in [plateau]; ours.
 
@@ -29,29 +29,39 @@ so it costs O(m + n) (unless a crowd of knots all travels across the same data a
 A knot moves only if the cost restated from the data (not the grown statistics that found the place) falls by
 more than 10⁻¹² of the loss, and a sweep counts only if the loss computed afresh is smaller.
 
-**Relocation.** Moves between neighbours (`anls`, sweeps, `search.polish`) end where some
-stretches of the data have too many knots and others too few. Two exact prices, all other knots fixed,
-O(m + n) in all:
+**Polish**: Newton steps for all knots at once, by variable projection along the chain, O(n) beside one pass
+of the data. Not in [plateau]; ours. The projected loss L(b) = min over the coefficients of
+Σ w_i (f(x_i) − y_i)² has, by variable projection (Golub & Pereyra 1973; Kaufman 1975), the gradient
 
-* *removal cost* of a knot: the blocks beside it become one, between the forward message of the knot before
-  and the backward message of the knot behind;
-* *insertion gain* of a block: what its best split (`best_place`) saves.
+    ∂L/∂b_j = −2 c_j Σ_{x_i > b_j} w_i r_i,     c_j the slope jump at b_j, r = f − y,
 
-Dead knots go where they gain most. Then pairs (a cheap knot, a block that gains much) are carried out:
+and its second-order model is again a chain. To first order a knot that moves by δ_j lets the two lines beside
+it miss each other at b_j by the jump J_j = −c_j δ_j; so the lines become independent, each block costs
+W (height − ȳ)² + S_xx (slope − S_xy/S_xx)² (`chain`), and the jumps cost Σ κ_j J_j²:
 
-* many at a time, some distance apart, while gain > cost: their sum is the change of the loss, nearly;
-* many at a time or one by one, judged after a few sweeps only. The prices are biased against
-  change: on a smooth curve with an error ε per piece, taking a knot out costs 30 ε and a new one gains
-  15/16 ε at first, but either is worth 4 ε once the neighbours have moved. So between equally good places
-  cost / gain is 32, and below that a pair is promising.
+    κ_j = λ (W_l + W_r) + e_j / c_j²,     e_j = c_j r(b_j) p(b_j).
 
-A change is kept only if the exact loss falls.
+λ is Levenberg's and Marquardt's damping. With e = 0 the step would be Gauss and Newton's, which is blind to
+the data that a moving knot crosses; e_j, with the density p of the data, is their part of the second
+derivative. It cancels the rest where many knots shift together, a slow affair for coordinate sweeps: on dense
+smooth data a few steps lead from equidistant knots to the optimum. r(b_j) p(b_j) is estimated from regression
+lines over the data next to b_j; at its end such a line, d long, is off by y'' d² / 12, which is put right
+with y'' ≈ 2 c_j / (h_l + h_r), for the cancellation leaves little over.
+
+**A Newton step.** A message on the value at a knot is P (v − μ)². Over a block from `far` to `near`, with
+u = far − x̄, r = near − x̄, h = near − far and R the block's own regression line,
+
+    P' = D / (S + W r² + P h²),   μ' = R(near) + P (μ − R(far)) (S + W u r) / D,   D = W S + P (S + W u²),
+
+and over a soft joint 1/P' = 1/P + 1/κ. Where forward and backward message meet,
+J = (μ_b − μ_f) P_f P_b / (κ P_f + κ P_b + P_f P_b). A negative κ_j that would make the model indefinite is
+replaced by |κ_j|. Conditioning is of no concern here: only the knots are taken from the model, and a step is
+kept only if the exact loss (`chain`) falls. Knots keep their order, crossing data as they like.
 """
 
 from __future__ import annotations
 
 from math import inf
-from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -60,31 +70,38 @@ from shallowflow.arrays import Floats, Ints
 from shallowflow.kernels.fitting.anls import LEAST_GAIN
 from shallowflow.kernels.fitting.chain import (
     RHO,
+    SLOPE,
     TAU,
     Block,
     Chain,
     Data,
+    Fitted,
     backward_message,
     block_of,
     cost_around,
     empty_block,
     first_block,
-    fit,
+    fitted,
     forward_message,
+    line_value,
     load_block,
-    meeting_cost,
     new_chain,
-    pass_block,
     place_knot,
     renew_messages,
     store_block,
     store_message,
-    zero_block,
 )
 from shallowflow.kernels.shared.compilation import INTERNAL, LEAN, Signed
 
 HOPEFUL = 8.0
 """Sweeps with a goal go on while they lack at most this many times what the last one gained."""
+WINDOW = 0.125
+"""Part of a block, next to the knot, from which r(b_j) p(b_j) is estimated."""
+DEFINITE = 0.05
+"""Least part of W S that must be left of the pivot W S + P (S + W u²) when P < 0."""
+NEAREST = 0.2
+"""In one step a distance between neighbouring knots shrinks at most to this part."""
+LEAST_DAMPING, LARGEST_DAMPING = 1e-6, 1e4
 Place = tuple[float, int, float]
 """A position, the number of data ≤ it, and the cost of what lies between the neighbours with a knot there."""
 
@@ -292,180 +309,203 @@ def sweep(
     return settle(knots, Data(x, y, w, free_left), windows, max_sweeps, tolerance, inf)
 
 
-SETTLED_RATIO = 32.0
-"""Removal cost over insertion gain of equally good places on a smooth curve, the neighbours fixed."""
-REACH = 6
-"""Knots on either side of a single change that settle before it is judged."""
-BATCH_SWEEPS, TRIAL_SWEEPS = 4, 20
-TRIAL_TOLERANCE = 1e-3
-WORTHWHILE = 1e-6
-"""Least relative gain for which knots are relocated; what remains is left to sweeps and polish."""
-NEGLIGIBLE = 1e-28
-
-
-class Prices(NamedTuple):
-    """The loss Σ w_i (f(x_i) − y_i)², and what knots are worth with all others fixed.
-
-    costs (n,): by how much the loss grows without each live knot; gains (n + 1,): by how much it falls with
-    one more knot in each block, the first left of all knots; places (n + 1,): the best continuous place of
-    that knot. Where none is of use the gain is 0. Prices below the rounding of the loss may come out as 0.
-    """
-
-    loss: float
-    costs: Floats
-    gains: Floats
-    places: Floats
-
-
 @njit(cache=True, **INTERNAL)
-def joined_cost(before: int, after: int, data: Data, chain: Chain) -> float:
-    """Cost of all data between the knots `before` and `after` under one line, and of its meeting there."""
-    knots, forward, backward = chain.knots, chain.forward, chain.backward
-    n = knots.size
-    first, stop = data_between(before, after, chain.starts, data.x.size)
-    place = knots[after] if after < n else data.x[-1]
-    if before < 0 and data.free_left == 0:
-        message = (inf, 0.0, zero_block(data, stop).rest)
-    else:
-        far, rho, tau = place, 0.0, 0.0
-        if before >= 0:
-            far, rho, tau = knots[before], forward[before, RHO], forward[before, TAU]
-        message = pass_block(place, far, rho, tau, block_of(data, first, stop))
-    if after == n:
-        return message[2]
-    return message[2] + meeting_cost(message[0], message[1], backward[after, RHO], backward[after, TAU])
+def height_at(block: Block, place: float) -> float:
+    """The block's own regression line at `place`."""
+    return float(block.y + (block.sxy / block.sxx * (place - block.x) if block.sxx > 0.0 else 0.0))
+
+
+def crossing_rates(fit: Fitted, data: Data) -> Floats:
+    """r(b_j) p(b_j): how fast the sum of w r right of each knot changes as the knot moves, (n,).
+
+    From the part of either block next to the knot; 0 if one of them has no data.
+    """
+    rates = np.zeros(fit.chain.knots.size)
+    _fill_rates(fit.chain, fit.lines, data, rates)
+    return rates
 
 
 @njit(cache=True, **LEAN)
-def _fill_prices(chain: Chain, data: Data, room: tuple[Floats, Floats, Floats], suffixes: Floats) -> None:
-    costs, gains, places = room
-    knots, blocks, x = chain.knots, chain.blocks, data.x
-    n = knots.size
-    for k in range(n + 1):
-        first, stop = data_between(k - 1, k, chain.starts, x.size)
-        a, c = left_limit(k, knots, x), knots[k] if k < n else x[-1]
-        left, right = left_part(k, chain, data), right_part(k, chain)
-        places[k], _, cost = best_place(data, first, stop, a, c, left, right, suffixes)
-        gains[k] = max(0.0, joined_cost(k - 1, k, data, chain) - cost)
-        if k < n:
-            left, right = load_block(blocks, k), load_block(blocks, k + 1)
-            now = cost_beside(k, knots[k], left, right, chain, data)
-            costs[k] = max(0.0, joined_cost(k - 1, k + 1, data, chain) - now)
-
-
-def prices(knots: Floats, x: Floats, y: Floats, w: Floats, free_left: int) -> Prices:
-    """What each live knot is worth, and what one more in each block would be, in O(m + n).
-
-    Symbols as in `chain.fit`.
-    """
-    data = Data(x, y, w, free_left)
-    loss, chain = new_chain(knots, data)
-    n = chain.knots.size
-    room = np.empty(n), np.empty(n + 1), np.empty(n + 1)
-    _fill_prices(chain, data, room, new_suffixes(x.size))
-    return Prices(loss, *room)
-
-
-def negligible_loss(data: Data) -> float:
-    """The loss below which all is rounding: the fit is exact."""
-    return NEGLIGIBLE * float((data.w * data.y * data.y).sum())
-
-
-def moved(knots: Floats, indices: Ints, places: Floats) -> Floats:
-    """The sorted knots (n,) when those at `indices` have gone to `places`."""
-    new = knots.copy()
-    new[indices] = places
-    new.sort()
-    return new
-
-
-def use_dead_knots(knots: Floats, data: Data) -> tuple[Floats, list[float]]:
-    """Bring dead knots (≥ x_m) to where they gain most, one per block and pass, until none is left or helps.
-
-    A pass takes the places of at least a tenth of its best gain, so that from no live knot at all about
-    log n passes make a greedy start. Returns the sorted knots (n,) and the loss before and after each pass.
-    """
-    loss, costs, gains, places = prices(knots, *data)
-    losses = [loss]
-    while True:
-        live, dead = costs.size, knots.size - costs.size
-        best = np.argsort(-gains, kind="stable")[:dead]
-        best = best[gains[best] > max(0.1 * gains.max(), LEAST_GAIN * loss)]
-        if best.size == 0 or loss <= negligible_loss(data):
-            return knots, losses
-        new = moved(knots, np.arange(live, live + best.size), places[best])
-        loss, costs, gains, places = prices(new, *data)
-        if not loss < losses[-1]:
-            return knots, losses
-        knots = new
-        losses.append(loss)
-
-
-def distant_pairs(costs: Floats, gains: Floats, most: int, ratio: float) -> tuple[Ints, Ints]:
-    """At most `most` pairs (knot out, block in) with cost < ratio · gain, cheapest and best first.
-
-    Symbols: `costs` (n,), `gains` (n + 1,). No change is next to another, so that nearly all prices hold for
-    all of them together. Returns indices of knots and of blocks, (pairs,) each.
-    """
-    n = costs.size
-    out, into = np.argsort(costs, kind="stable"), np.argsort(-gains, kind="stable")
-    taken = np.zeros(n + 3, dtype=bool)  # block b at b + 1; knot k lies between the blocks k and k + 1
-    pairs: list[tuple[int, int]] = []
-    i = j = 0
-    while len(pairs) < most:
-        while i < n and taken[out[i] : out[i] + 4].any():
-            i += 1
-        if i == n:
-            break
-        knot = out[i]
-        while j <= n and (taken[into[j] : into[j] + 3].any() or knot - 1 <= into[j] <= knot + 2):
-            j += 1
-        if j > n or not costs[knot] < ratio * gains[into[j]]:
-            break
-        pairs.append((knot, into[j]))
-        taken[[knot + 1, knot + 2, into[j] + 1]] = True
-    removed, blocks = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
-    return removed, blocks
-
-
-def swap_many(knots: Floats, data: Data, most: int, *, settled: bool) -> tuple[Floats, list[float]]:
-    """Carry out up to `most` pairs at once; on failure a quarter of them, and so on.
-
-    `settled` False: pairs with cost < gain, judged at once; True: promising pairs, judged after a few sweeps
-    over all knots. Returns the sorted knots (n,) and the losses before and, if there was a gain, after.
-    """
-    loss, costs, gains, places = prices(knots, *data)
-    removed, blocks = distant_pairs(costs, gains, most, SETTLED_RATIO if settled else 1.0)
-    everything = np.array([[0, costs.size - 1]])
-    while removed.size > 0:
-        new = moved(knots, removed, places[blocks])
-        if settled:
-            new, losses = settle(new, data, everything, BATCH_SWEEPS, TRIAL_TOLERANCE, loss)
-            value = float(losses[-1])
-        else:
-            value = fit(new, *data)[0]
-        if value < (1.0 - WORTHWHILE) * loss:
-            return new, [loss, value]
-        removed, blocks = removed[: removed.size // 4], blocks[: blocks.size // 4]
-    return knots, [loss]
-
-
-def swap_one(knots: Floats, data: Data, width: int) -> tuple[Floats, list[float]]:
-    """Try the `width` cheapest knots at the `width` best places, until one gains once both ends have settled.
-
-    A failed search costs up to `width`² trials of O(m + n). Returns as `swap_many`.
-    """
-    loss, costs, gains, places = prices(knots, *data)
-    out, into = np.argsort(costs, kind="stable")[:width], np.argsort(-gains, kind="stable")[:width]
-    pairs = sorted((i + j, i, j) for i in range(out.size) for j in range(into.size))
-    for _, i, j in pairs:
-        knot, block = out[i], into[j]
-        if knot <= block <= knot + 1 or gains[block] == 0.0:
+def _fill_rates(chain: Chain, lines: Floats, data: Data, rates: Floats) -> None:
+    knots, starts, x = chain.knots, chain.starts, data.x
+    n, m = knots.size, x.size
+    for j in range(n):
+        place, start = knots[j], starts[j]
+        lo = place - WINDOW * (place - (knots[j - 1] if j > 0 else x[0]))
+        hi = place + WINDOW * ((knots[j + 1] if j + 1 < n else x[-1]) - place)
+        first = stop = start
+        while first > 0 and x[first - 1] >= lo:
+            first -= 1
+        while stop < m and x[stop] <= hi:
+            stop += 1
+        if first == start or stop == start:
             continue
-        new = moved(knots, out[i : i + 1], places[block : block + 1])
-        ends = np.searchsorted(new, [knots[knot], places[block]])
-        windows = np.stack([np.maximum(ends - REACH, 0), np.minimum(ends + REACH, costs.size - 1)], axis=1)
-        new, losses = settle(new, data, windows, TRIAL_SWEEPS, TRIAL_TOLERANCE, loss)
-        if losses[-1] < (1.0 - WORTHWHILE) * loss:
-            return new, [loss, float(losses[-1])]
-    return knots, [loss]
+        before, after = block_of(data, first, start), block_of(data, start, stop)
+        weight = before.weight + after.weight
+        seen = before.weight * height_at(before, place) + after.weight * height_at(after, place)
+        # Half of y'', since hi − lo is WINDOW (h_l + h_r).
+        bend = (lines[j + 1, SLOPE] - lines[j, SLOPE]) * WINDOW / (hi - lo)
+        seen += bend * (before.weight * (place - lo) ** 2 + after.weight * (hi - place) ** 2) / 6.0
+        rates[j] = (weight * line_value(lines, j, place) - seen) / (hi - lo)
+
+
+@njit(cache=True, **INTERNAL)
+def pass_soft(precision: float, mean: float, near: float, far: float, block: Block) -> tuple[float, float]:
+    """Carry the message P (v − μ)² on the value at `far` through `block` to `near`; P may be < 0 or ∞."""
+    weight, mean_x, mean_y, sxx, _, _ = block
+    if weight == 0.0:
+        return (precision, mean) if near == far else (0.0, 0.0)
+    u, r, h = far - mean_x, near - mean_x, near - far
+    here, miss = height_at(block, near), mean - height_at(block, far)
+    lever = sxx + weight * u * u
+    if precision == inf:
+        return lever / (h * h), here + miss * (sxx + weight * u * r) / lever
+    bottom = sxx + weight * r * r + precision * h * h
+    if bottom <= 0.0:
+        return weight, mean_y
+    top = weight * sxx + precision * lever
+    if top == 0.0:
+        return 0.0, here
+    return top / bottom, here + precision * miss * (sxx + weight * u * r) / top
+
+
+@njit(cache=True, **INTERNAL)
+def soften(precision: float, kappa: float) -> float:
+    """The message beyond a joint of stiffness κ: 1/P' = 1/P + 1/κ."""
+    if kappa == inf or precision == 0.0:
+        return precision
+    if precision == inf or precision + kappa == 0.0:
+        return kappa
+    return precision * kappa / (precision + kappa)
+
+
+@njit(cache=True, **INTERNAL)
+def definite_stiffness(kappa: float, precision: float, place: float, block: Block) -> float:
+    """κ, or |κ| where κ < 0 leaves no minimum for the message P or for the line of the next block."""
+    if kappa >= 0.0:
+        return kappa
+    beyond = soften(precision, kappa)
+    weight, mean_x, _, sxx, _, _ = block
+    u = place - mean_x
+    pivot = weight * sxx + beyond * (sxx + weight * u * u)
+    return kappa if precision + kappa > 0.0 and pivot > DEFINITE * weight * sxx else -kappa
+
+
+def knot_steps(fit: Fitted, data: Data, rates: Floats, damping: float) -> Floats:
+    """The step δ (n,) of all live knots; `rates` (n,) from `crossing_rates`, `damping` = λ."""
+    steps = np.zeros(rates.size)
+    _fill_steps(fit.chain, fit.lines, data, rates, damping, np.empty((3, rates.size)), steps)
+    return steps
+
+
+@njit(cache=True, **LEAN)
+def _fill_steps(
+    chain: Chain,
+    lines: Floats,
+    data: Data,
+    rates: Floats,
+    damping: float,
+    scratch: Floats,
+    steps: Floats,
+) -> None:
+    knots, blocks, free_left = chain.knots, chain.blocks, data.free_left
+    n, end = knots.size, data.x[-1]
+    stiffness, precisions, means = scratch[0], scratch[1], scratch[2]
+    precision, mean = (0.0 if free_left else inf), 0.0
+    for j in range(n):
+        if j > 0 or free_left:
+            far = knots[j - 1] if j > 0 else knots[0]
+            precision, mean = pass_soft(precision, mean, knots[j], far, load_block(blocks, j))
+        precisions[j], means[j] = precision, mean
+        turn = lines[j + 1, SLOPE] - lines[j, SLOPE]
+        stiffness[j] = inf
+        if turn != 0.0:
+            kappa = damping * (blocks[j, 0] + blocks[j + 1, 0]) + rates[j] / turn
+            stiffness[j] = definite_stiffness(kappa, precision, knots[j], load_block(blocks, j + 1))
+        precision = soften(precision, stiffness[j])
+    precision = mean = 0.0
+    for j in range(n - 1, -1, -1):
+        far = knots[j + 1] if j + 1 < n else end
+        precision, mean = pass_soft(precision, mean, knots[j], far, load_block(blocks, j + 1))
+        if stiffness[j] < inf and precision != 0.0 and precisions[j] != 0.0:
+            # Message, joint and message share the difference of the means like springs in series.
+            parts = 1.0 + stiffness[j] * (1.0 / precisions[j] + 1.0 / precision)
+            if parts > 0.0:
+                steps[j] = -(mean - means[j]) / parts / (lines[j + 1, SLOPE] - lines[j, SLOPE])
+        precision = soften(precision, stiffness[j])
+
+
+def in_order(knots: Floats, steps: Floats, lowest: float, end: float) -> Floats:
+    """The places nearest to knots + steps (n,) that keep the order and `NEAREST` of every distance.
+
+    Isotonic regression (pool adjacent violators) of the places less the distances to be kept.
+    """
+    places = np.empty(knots.size)
+    _fill_places(knots, steps, (lowest, end), np.empty((3, knots.size)), places)
+    return places
+
+
+@njit(cache=True, **LEAN)
+def _fill_places(
+    knots: Floats, steps: Floats, ends: tuple[float, float], scratch: Floats, places: Floats
+) -> None:
+    n, (lowest, end) = knots.size, ends
+    offsets, levels, sizes = scratch[0], scratch[1], scratch[2]
+    reach = end - min(lowest, knots[0])
+    pools = 0
+    for j in range(n):
+        offsets[j] = offsets[j - 1] + NEAREST * (knots[j] - knots[j - 1]) if j > 0 else 0.0
+        level, size = knots[j] + min(max(steps[j], -reach), reach) - offsets[j], 1.0
+        while pools > 0 and levels[pools - 1] > level:
+            pools -= 1
+            total = size + sizes[pools]
+            level += (levels[pools] - level) * (sizes[pools] / total)
+            size = total
+        levels[pools], sizes[pools] = level, size
+        pools += 1
+    lo = knots[0] - (1.0 - NEAREST) * (knots[0] - min(lowest, knots[0]))
+    hi = knots[n - 1] + (1.0 - NEAREST) * (end - knots[n - 1]) - offsets[n - 1]
+    j = 0
+    for pool in range(pools):
+        for _ in range(int(sizes[pool])):
+            places[j] = min(max(levels[pool], lo), hi) + offsets[j]
+            j += 1
+
+
+def polish(
+    knots: Floats,
+    x: Floats,
+    y: Floats,
+    w: Floats,
+    free_left: int,
+    max_steps: int,
+    tolerance: float,
+    damping: float = 1e-2,
+) -> tuple[Floats, Floats, float]:
+    """Newton steps on all live knots until one gains at most `tolerance` of the loss, or none gains.
+
+    Symbols: `knots` (n,) sorted; x strictly increasing, y, w > 0, each (m,); `free_left` as in `chain.fit`;
+    at most `max_steps` steps, kept or not, of O(m + n); `damping` > 0, the first λ. Returns the knots (n,),
+    in the same order, the strictly decreasing losses Σ w_i (f(x_i) − y_i)² before and after each step kept,
+    and the last λ, with which to go on.
+    """
+    data, end = Data(x, y, w, free_left), x[-1]
+    lowest = x[0] if free_left else x[0] - (end - x[0])
+    fit = fitted(knots, data)
+    live = fit.chain.knots.size
+    losses = [fit.loss]
+    rates = crossing_rates(fit, data)
+    for _ in range(max_steps if live > 0 else 0):
+        if damping > LARGEST_DAMPING:
+            break
+        places = in_order(fit.chain.knots, knot_steps(fit, data, rates, damping), lowest, end)
+        if not places[-1] < end or not (trial := fitted(places, data)).loss < fit.loss:
+            damping *= 4.0
+            continue
+        fit = trial
+        losses.append(fit.loss)
+        damping = max(0.2 * damping, LEAST_DAMPING)
+        if losses[-2] - fit.loss <= tolerance * losses[-2]:
+            break
+        rates = crossing_rates(fit, data)
+    return np.concatenate([fit.chain.knots, knots[live:]]), np.array(losses), damping

@@ -1,7 +1,7 @@
 """Exact descents on orthogonal inputs in O(m·n) per step: the preactivations z_ji = ⟨w_j, x_i⟩ decouple.
 
 If ⟨x_i, x_k⟩ = 0 for i ≠ k, then z_ji moves only by its own sample, [weak_interaction] (40): with r = −∂L/∂h
-as in `kernels.dense.fused` and no matrix product a step is
+as in `kernels.dense` and no matrix product a step is
 
     z_ji += ρ_w a_j r_i σ'(z_ji) ‖x_i‖²,   a_j += ρ_a Σ_i r_i σ(z_ji).
 

@@ -1,23 +1,16 @@
-"""One-pass stochastic gradient descent (9) of [two_timescale]: samples, table of cells, the plain loop.
+"""One-pass stochastic gradient descent (9) of [two_timescale]: samples and the plain loop.
 
 A sample is x ~ U[0, 1), y = f*(x) + noise·U[−1, 1); with r = f(x) − y and all values taken before the step,
 
     a_j ← a_j − h r σ_j,      u_j ← u_j + ε h r a_j σ'_j,      σ_j = σ((x − u_j)/η).
 
 A batch averages these over its samples. `box` replaces σ' by the indicator of the window, as the published
-script does. The plain loop is formula (9) as it is written, O(m) per sample: the reference. `plateaus` and
-`hats` make the same steps on the same samples, faster.
+script does. The plain loop is formula (9) as it is written, O(m) per sample: the reference. `cells`
+makes the same steps on the same samples, faster.
 
 **Random numbers**: xoshiro256++ [Blackman & Vigna 2021], two nanoseconds each, one for x and, with noise, one
 more for the noise. The state, four 64-bit words, is seeded by NumPy's `SeedSequence`, and travels as four
 scalars so that it stays in registers.
-
-**Cells.** For the fast kernels [0, 1) is cut into 2^p equal cells. The code of a cell is k·2^12 + piece if
-the whole cell lies on plateau k (k neurons fully on, no window |x − u_j| < η/2 touches it) and on one piece
-of the target; otherwise −1 − k, where all windows left of slot k end before the cell. For the neuron in slot
-j of the sorted positions, `low`[j] … `high`[j] are the cells that its window touches. Both are non-decreasing
-in j, so a stretch of cells is refilled in one pass; while the two numbers of every neuron stay the same, so
-does the table.
 """
 
 from __future__ import annotations
@@ -28,20 +21,14 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from shallowflow.arrays import Floats, Ints
-from shallowflow.kernels.shared.compilation import INTERNAL, LEAN, Signed
-from shallowflow.kernels.steps.activation import slope, step
+from shallowflow.arrays import Floats
+from shallowflow.kernels.shared.compilation import INTERNAL, LEAN
+from shallowflow.kernels.steps.windows import slope, step
 
 Words = NDArray[np.uint64]
-Codes = NDArray[np.int32]
 UNIT = 2.0**-53
 OVERFLOW = 1e100
 """A residual beyond this ends the run: squares of it still are finite."""
-PIECE_BITS = 12
-PIECE_MASK = (1 << PIECE_BITS) - 1
-MOST_PIECES, MOST_NEURONS = 1 << PIECE_BITS, 1 << (31 - PIECE_BITS)
-"""What fits into a code."""
-FEWEST_CELLS, CELLS_PER_NEURON = 4096, 8
 
 
 class Target(NamedTuple):
@@ -68,15 +55,6 @@ class Stream(NamedTuple):
     s1: Any
     s2: Any
     s3: Any
-
-
-class Cells(NamedTuple):
-    """The table: a code and a piece of the target per cell, first and last cell per neuron."""
-
-    codes: Codes
-    pieces: Codes
-    low: Ints
-    high: Ints
 
 
 def seeded(seed: np.random.SeedSequence) -> Words:
@@ -138,112 +116,6 @@ def target_at(x: float, target: Target) -> float:
         if target.breaks[i] <= x:
             piece += 1
     return float(target.values[piece])
-
-
-@njit(cache=True, **INTERNAL)
-def cell_of(x: float, cells: int) -> int:
-    """The cell of x, −1 left of 0 (or for a NaN) and `cells` right of 1."""
-    if not x >= 0.0:
-        return -1
-    if x >= 1.0:
-        return cells
-    return int(x * cells)
-
-
-def new_cells(u: Floats, half: float, breaks: Floats, count: int | None = None) -> Cells:
-    """Return the table for sorted u (m,) and windows of half-width `half`."""
-    if count is None:
-        count = FEWEST_CELLS
-        while count < CELLS_PER_NEURON * u.size:
-            count *= 2
-    edges = np.arange(count + 1)
-    first = np.searchsorted(breaks * count, edges[:-1], side="right")
-    last = np.searchsorted(breaks * count, edges[1:], side="left")
-    pieces = np.where(first == last, first, -1).astype(np.int32)
-    low, high = np.full(u.size, count), np.full(u.size, -1)
-    cells = Cells(np.empty(count, np.int32), pieces, low, high)
-    fill_cells(u, cells, half)
-    return cells
-
-
-@njit(cache=True, **LEAN)
-def fill_cells(u: Floats, cells: Cells, half: float) -> None:
-    """Make the table anew."""
-    for slot in range(u.size):
-        locate(u, cells, half, slot)
-    refill(cells, Signed(0), cells.codes.size - 1)
-
-
-@njit(cache=True, **INTERNAL)
-def locate(u: Floats, cells: Cells, half: float, slot: int) -> None:
-    """Write the cells that the window of the neuron in `slot` touches."""
-    cells.low[slot] = cell_of(u[slot] - half, cells.codes.size)
-    cells.high[slot] = cell_of(u[slot] + half, cells.codes.size)
-
-
-@njit(cache=True, **INTERNAL)
-def refill(cells: Cells, begin: int, end: int) -> None:
-    """Restore the codes of the cells begin … end (inclusive, cut to the table)."""
-    codes, pieces, low, high = cells
-    begin, end = max(begin, 0), min(end, codes.size - 1)
-    j, stop = 0, low.size
-    while j < stop:
-        middle = (j + stop) // 2
-        if high[middle] < begin:
-            j = middle + 1
-        else:
-            stop = middle
-    for cell in range(begin, end + 1):
-        while j < low.size and high[j] < cell:
-            j += 1
-        covered = j < low.size and low[j] <= cell
-        codes[cell] = -1 - j if covered or pieces[cell] < 0 else (j << PIECE_BITS) + pieces[cell]
-
-
-@njit(cache=True, **INTERNAL)
-def relocate(u: Floats, cells: Cells, half: float, first: int, last: int) -> None:
-    """Restore the table after the neurons in the slots first … last (inclusive) moved, still sorted."""
-    begin, end = cells.codes.size, -1
-    for j in range(first, last + 1):
-        before, after = cells.low[j], cells.high[j]
-        locate(u, cells, half, j)
-        low, high = cells.low[j], cells.high[j]
-        if low != before or high != after:
-            begin, end = min(begin, before, low), max(end, after, high)
-    if end >= begin:
-        refill(cells, begin, end)
-
-
-@njit(cache=True, inline="always", **INTERNAL)
-def settle(neurons: Any, cells: Cells, half: float, on: int, end: int, swap: Any) -> None:
-    """Restore the order and the table after the neurons in the slots on … end − 1 moved.
-
-    `swap`(neurons, slot) exchanges the neurons in `slot` and `slot` + 1 of the sorted `neurons`.u (m,).
-    """
-    u, lowest, highest = neurons.u, on, end - 1
-    i = max(on, 1)
-    while i < u.size and (i <= end or u[i - 1] > u[i]):
-        p = i
-        while p > 0 and u[p - 1] > u[p]:
-            swap(neurons, p - 1)
-            p -= 1
-        if p < i:
-            lowest, highest = min(lowest, p), max(highest, i)
-        i += 1
-    relocate(u, cells, half, lowest, highest)
-
-
-@njit(cache=True, **INTERNAL)
-def undisturbed(u: Floats, slot: int, before: float, half: float, cells: int) -> bool:
-    """Whether order and table still hold after the neuron in `slot`, and no other, moved from `before`."""
-    now = u[slot]
-    if slot > 0 and u[slot - 1] > now:
-        return False
-    if slot + 1 < u.size and now > u[slot + 1]:
-        return False
-    if cell_of(before - half, cells) != cell_of(now - half, cells):
-        return False
-    return bool(cell_of(before + half, cells) == cell_of(now + half, cells))
 
 
 @njit(cache=True, **INTERNAL)

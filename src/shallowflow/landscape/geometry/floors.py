@@ -40,6 +40,7 @@ from shallowflow.arrays import Bools, Floats, Ints, frozen, public, shown
 from shallowflow.data.dataset import Dataset, SortedData, checked_dataset, sort_data
 from shallowflow.errors import InvalidInputError
 from shallowflow.landscape.geometry.activity import Kinked, Neurons, Resting, neurons_of, resting_ends
+from shallowflow.landscape.geometry.tangent import RANK, free_directions
 from shallowflow.models.loss import SquareLoss
 from shallowflow.models.networks import KnotNetwork, LogScaledNetwork, ReLUNetwork
 
@@ -260,9 +261,6 @@ def _statistics(x: Floats, y: Floats, borders: Ints) -> tuple[Floats, ...]:
     return means + tuple(everywhere(values, 0.0) for values in (s_xx, s_xy, s_yy, total(left**2)))
 
 
-RANK = 1e-10
-"""Columns of length 1 whose new part is smaller than this are dependent."""
-
 EXTRA = 10
 """Columns beyond n that random sums need."""
 
@@ -356,16 +354,6 @@ def pattern_span(neurons: Neurons, which: Bools | None = None, held: Bools | Non
         if gates.any():
             parts.append(gates[:, None] * (inputs @ free_directions(inputs[on > 0])))
     return np.hstack(parts)
-
-
-def free_directions(held: Floats) -> Floats:
-    """Return an orthonormal basis (d, c) of the directions orthogonal to the rows of held (k, d)."""
-    if not len(held):
-        return np.eye(held.shape[1])
-    units = held / np.linalg.norm(held, axis=1)[:, None]
-    _, sizes, rows = np.linalg.svd(units)
-    rank = int(np.sum(sizes > RANK * sizes[0]))
-    return np.asarray(rows[rank:].T)
 
 
 def level_of(columns: Floats, targets: Floats, weight: float) -> Floor:

@@ -30,6 +30,8 @@ ORTHONORMAL = 1e-10
 """Inputs count as orthonormal if no inner product is wrong by more."""
 ROUNDING = 1e-13
 """Cosine up to which two inputs count as orthogonal: what rounding makes of an orthogonal family."""
+BALANCED = 1e-9
+"""By how much ‖w_j‖ may exceed |a_j| where a flow goes by leaps: rounding."""
 
 
 @public

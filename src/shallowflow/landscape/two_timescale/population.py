@@ -2,7 +2,7 @@
 
 For a `StepNetwork` and a piecewise constant target also the gradient, H_η(u) and b_η(u) of App. A, and the
 best weights; a = (offset, outer), neurons in the order of the network. The arithmetic is in
-`kernels.steps.activation`.
+`kernels.steps.windows`.
 
 **Beyond one dimension, and beyond steps**: gradients and best outer layers against targets, exactly.
 
@@ -67,7 +67,7 @@ def _sorted(network: StepNetwork) -> _Sorted:
 
 def swept(network: StepNetwork, target: PiecewiseConstant) -> tuple[_Sorted, float, Floats, Floats]:
     """Return the sorted arrays, L, and its gradients in a (m + 1,) and u (m,), in sorted order."""
-    from shallowflow.kernels.steps.activation import sweep
+    from shallowflow.kernels.steps.windows import sweep
 
     parts = _sorted(network)
     grad_a, grad_u = np.empty(network.width + 1), np.empty(network.width)
@@ -118,7 +118,7 @@ def feature_gram(network: StepNetwork) -> Floats:
     It is the Hessian of L in a. For gaps ≥ η and windows inside [0, 1] it is H_0 − (5/56)η·diag(0, 1, …, 1)
     with H_0,ij = 1 − max(u_i, u_j, 0), [two_timescale] Lemma 2.
     """
-    from shallowflow.kernels.steps.activation import gram
+    from shallowflow.kernels.steps.windows import gram
 
     parts = _sorted(_step_network(network))
     H = np.empty((network.width + 1, network.width + 1))
@@ -155,7 +155,7 @@ def best_outer(network: StepNetwork, target: PiecewiseConstant) -> StepNetwork:
     >>> net.outer
     array([0.5, 0.5])
     """
-    from shallowflow.kernels.steps.activation import best_plateaus
+    from shallowflow.kernels.steps.windows import best_plateaus
 
     check_steps(network, target)
     parts, moments = _moments(network, target)

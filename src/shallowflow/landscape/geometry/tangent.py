@@ -1,4 +1,8 @@
-"""A forecast of the loss from one state: the tangent kernel of now, frozen, and renewed after every 1 %.
+"""The tangent kernel K = J Jᵀ of a network on data, where neurons rest too, and the flow that it foretells.
+
+A resting neuron slides: it moves only where all data points that it lies on stay on its hyperplane.
+
+**Forecast** of the loss from one state: the tangent kernel of now, frozen, and renewed after every 1 %.
 
 With (K/n) u_i = λ_i u_i and c_i = ⟨u_i, r⟩ the linearised flow has L(t) = 1/(2n) Σ c_i² e^{−2λ_i t}, descent
 with step η (1 − ηλ_i)^{2k} in place of the exponential. K is never formed: a Lanczos recursion from r with
@@ -20,10 +24,11 @@ import numpy as np
 from shallowflow.arrays import Floats, Ints
 from shallowflow.data.dataset import Dataset
 from shallowflow.landscape.geometry.activity import Neurons, neurons_of
-from shallowflow.landscape.geometry.floors import free_directions
 from shallowflow.models.loss import Loss, SquareLoss
 from shallowflow.models.networks import KnotNetwork, LogScaledNetwork, Network, ReLUNetwork
 
+RANK = 1e-10
+"""Columns of length 1 whose new part is smaller than this are dependent."""
 PRODUCTS = 50
 ROUNDING = 1e-13
 TRUSTED = 0.2
@@ -32,6 +37,16 @@ RENEWED = 0.01
 """The kernel is renewed after every fall of the loss by this share …"""
 STAGES = 100
 """… so many times at most."""
+
+
+def free_directions(held: Floats) -> Floats:
+    """Return an orthonormal basis (d, c) of the directions orthogonal to the rows of held (k, d)."""
+    if not len(held):
+        return np.eye(held.shape[1])
+    units = held / np.linalg.norm(held, axis=1)[:, None]
+    _, sizes, rows = np.linalg.svd(units)
+    rank = int(np.sum(sizes > RANK * sizes[0]))
+    return np.asarray(rows[rank:].T)
 
 
 class Tangent:

@@ -8,7 +8,7 @@ import pytest
 import shallowflow as sf
 from shallowflow.landscape import floors
 from shallowflow.landscape.geometry.activity import neurons_of
-from shallowflow.readings.forecast import Tangent, forecast, sharpness
+from shallowflow.landscape.geometry.tangent import Tangent, forecast, sharpness
 
 SQUARE = sf.SquareLoss()
 G = sf.data.GENERATORS

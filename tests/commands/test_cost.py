@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from shallowflow.commands.reproduce import REFERENCE, estimate, speed_test
 from shallowflow.experiments import EXPERIMENTS, Experiment, Findings
-from shallowflow.experiments.batch import REFERENCE, estimate, speed_test
 from shallowflow.experiments.experiment import SCALES
 
 

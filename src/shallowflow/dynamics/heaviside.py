@@ -1,4 +1,4 @@
-"""The two-timescale limit with η = 0, from event to event, with and without two neurons per piece.
+"""The two-timescale limit with η = 0, from event to event, and when it reaches the jumps.
 
 With η = 0 and a = a*(u) the network is c_k = mean of f* on (u_k, u_{k+1}), u_0 = 0, u_{m+1} = 1, and
 
@@ -23,12 +23,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from shallowflow.arrays import Bools, Floats, Ints
+from shallowflow.arrays import Bools, Floats, Ints, shown
 from shallowflow.data.dataset import PiecewiseConstant
 from shallowflow.dynamics.clock.paths import Polynomials, lobatto_nodes, lobatto_weights
 from shallowflow.dynamics.clock.protocol import Event, Path, Piece, Rows, Statistics, Stop, unflatten
-from shallowflow.landscape.two_timescale.population import step_loss
-from shallowflow.landscape.two_timescale.step_classes import EdgePair, JumpPair
+from shallowflow.errors import InvalidInputError
+from shallowflow.landscape.two_timescale.population import check_steps, step_loss
+from shallowflow.landscape.two_timescale.step_classes import (
+    EdgePair,
+    JumpPair,
+    fewest_per_piece,
+    times_by_neighbours,
+)
 from shallowflow.models.networks import StepNetwork
 
 TOLERANCES = {"rtol": 1e-12, "atol": 1e-14}
@@ -394,3 +400,62 @@ class HeavisideFlow:
                 middle = 0.5 * (a + b)
                 waiting += [(middle, b, depth + 1), (a, middle, depth + 1)]
         return np.array([start, *(b for b, _ in done)]), np.array([values for _, values in done])
+
+
+HORIZON = 100.0
+"""Of the event-driven limit, in units of 8/s², the longest that a neuron between two others takes."""
+
+
+def hitting_times(network: StepNetwork, target: PiecewiseConstant) -> Floats:
+    """Return when the two-timescale limit with η = 0 reaches each jump for good (n − 1,), ∞ if it does not.
+
+    By the closed form where at least two neurons lie on every piece, [two_timescale] (7), or there is one
+    jump; otherwise by the event-driven limit, followed to τ = 800/s² with s the smallest jump: then ∞ means
+    that no neuron is held at the jump by that time. Jumps outside (0, 1) have ∞.
+
+    Examples
+    --------
+    >>> target = PiecewiseConstant([0.5], [0.0, 1.0])
+    >>> hitting_times(StepNetwork([0.3, 0.6], [0.0, 0.0]), target).round(4)
+    array([0.3201])
+    >>> stuck = PiecewiseConstant([0.3, 0.6], [1.0, -1.0, 0.0])  # all on the last piece: App. D.1
+    >>> hitting_times(StepNetwork([0.65, 0.75, 0.85], [0.0] * 3), stuck)
+    array([inf, inf])
+    """
+    check_steps(network, target)
+    inside = (target.breakpoints > 0) & (target.breakpoints < 1) & (target.jumps != 0)
+    lone = inside.sum() == 1 and np.any((network.positions > 0) & (network.positions < 1))
+    if not inside.any():
+        return np.full(len(inside), np.inf)
+    if lone or (inside.all() and fewest_per_piece(network.positions, target) >= 2):
+        return times_by_neighbours(network.positions, target)
+    return _by_events(network, target, inside)
+
+
+def _by_events(network: StepNetwork, target: PiecewiseConstant, inside: Bools) -> Floats:
+    """Return the last time at which a neuron came to each jump and stayed, by the event-driven limit."""
+    if np.any((network.positions < 0) | (network.positions > 1)):
+        raise InvalidInputError(
+            f"network: positions must lie in [0, 1] for the limit, got {shown(network.positions)}"
+        )
+    chosen = PiecewiseConstant(
+        target.breakpoints[inside],
+        target.values[np.append(np.flatnonzero(inside), np.flatnonzero(inside)[-1] + 1)],
+    )
+    engine = HeavisideFlow(StepNetwork(network.positions, np.zeros(network.width)), chosen)
+    now, until = 0.0, HORIZON * 8.0 / float(np.min(np.abs(chosen.jumps))) ** 2
+    # A neuron that starts at a jump is held there from the start, unless an event says otherwise.
+    held = [{int(j): 0.0 for j in np.flatnonzero(network.positions == v)} for v in chosen.breakpoints]
+    while now < until:
+        piece = engine.advance(until, rows=False)
+        now = float(piece.times[-1])
+        for event in piece.events(2 * network.width):
+            if event.kind == "hit":
+                held[event.point][event.neuron] = event.time
+            else:
+                held[event.point].pop(event.neuron, None)
+        if piece.stop is not None:
+            break
+    times = np.full(len(target.breakpoints), np.inf)
+    times[np.flatnonzero(inside)] = [min(one.values(), default=np.inf) for one in held]
+    return times

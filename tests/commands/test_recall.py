@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from shallowflow.commands.reproduce import recall, reproduce_here, reproduce_together, study_of, unfinished
 from shallowflow.experiments import EXPERIMENTS, Claim, Experiment, Findings, Progress
-from shallowflow.experiments.batch import recall, reproduce_here, reproduce_together, study_of, unfinished
 from shallowflow.studies import Serial, Store
 
 

@@ -1,4 +1,4 @@
-"""Descent of a `ReLUNetwork` on many samples: one pass over the inputs per step, in register tiles.
+"""Descent of a `ReLUNetwork`, neuron by neuron and sample by sample: in register tiles, or along the lanes.
 
 With z_ji = ⟨w_j, x_i⟩, h_i = s Σ_j a_j σ(z_ji), r_i = −∂L/∂h_i (y_i − h_i for the square loss),
 S_ji = r_i σ'(z_ji) and G = S X, a step is
@@ -7,11 +7,16 @@ S_ji = r_i σ'(z_ji) and G = S X, a step is
 
 s and ρ as in `kernels.shared.vectors`; the last equality is σ(z) = σ'(z) z. [weak_interaction] (16).
 
-Z = W Xᵀ and G = S X are the only work that grows with m·n·d. A sample's residual needs its own z_ji alone, so
-both products are made for one block of samples while it is in the cache, tile by tile: ROWS × COLUMNS sums
-stay in registers. Samples lie along the lanes: a panel of inputs is (d, SAMPLES), a tile of values (ROWS,
-SAMPLES) for ROWS neurons. The inputs, which never change, are packed once in panels, weights and gradient in
-groups of neurons. Coordinates behind which a panel is zero are skipped: half of them for triangular inputs.
+**Tiles**, for many samples: one pass over the inputs per step. Z = W Xᵀ and G = S X are the only work that
+grows with m·n·d. A sample's residual needs its own z_ji alone, so both products are made for one block of
+samples while it is in the cache, tile by tile: ROWS × COLUMNS sums stay in registers. Samples lie along the
+lanes: a panel of inputs is (d, SAMPLES), a tile of values (ROWS, SAMPLES) for ROWS neurons. The inputs, which
+never change, are packed once in panels, weights and gradient in groups of neurons. Coordinates behind which a
+panel is zero are skipped: half of them for triangular inputs.
+
+**Lanes**, for few samples, which would be padded to a whole panel: one sample at a time, the neurons along
+the vector lanes. W lies transposed, (d, m), and every inner loop is over the neurons. Mini-batches are the
+same steps on gathered samples.
 """
 
 from __future__ import annotations
@@ -25,7 +30,7 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from shallowflow.arrays import Floats
+from shallowflow.arrays import Floats, Ints
 from shallowflow.kernels.shared.compilation import INTERNAL
 from shallowflow.kernels.shared.vectors import (
     BYTES,
@@ -195,7 +200,7 @@ def packed(rows: Floats, length: int, like: Floats) -> Floats:
 
 
 @njit(cache=True)
-def advance(inner: Floats, outer: Floats, problem: Problem, steps: int, losses: Floats) -> int:
+def advance_tiles(inner: Floats, outer: Floats, problem: Problem, steps: int, losses: Floats) -> int:
     """Make up to `steps` steps of the packed weights in place; return how many stayed finite.
 
     inner (groups, d, ROWS) and the problem's inputs (panels, d, SAMPLES) by `packed`, outer (groups, ROWS),
@@ -231,8 +236,8 @@ def advance(inner: Floats, outer: Floats, problem: Problem, steps: int, losses: 
 
 
 @njit(cache=True)
-def loss_now(inner: Floats, outer: Floats, problem: Problem) -> float:
-    """Return the loss of weights and a problem laid out as for `advance`."""
+def tiles_loss(inner: Floats, outer: Floats, problem: Problem) -> float:
+    """Return the loss of weights and a problem laid out as for `advance_tiles`."""
     outputs, pulls = _tiles(inner, problem, 1)
     total = 0.0
     for panel in range(len(problem.inputs)):
@@ -284,3 +289,81 @@ def _move(inner: Floats, outer: Floats, gradient: Floats, constants: Floats) -> 
         for row in range(ROWS):
             total += outer[group, row]
     return bool(np.isfinite(total))
+
+
+# Sums may be taken in any order; infinities and NaN stay what they are.
+@njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+def advance_lanes(inner: Floats, outer: Floats, problem: Problem, steps: int, losses: Floats) -> int:
+    """Make up to `steps` steps of W (d, m) and a (m,) in place; return how many stayed finite.
+
+    The problem has inputs (n, d) and targets (n,). losses: (steps,) for the loss before every step, or empty.
+    """
+    inputs, targets, constants, loss = problem
+    zero, slope = constants[ZERO], constants[SLOPE]
+    dimension, width = inner.shape
+    values, gradient, output = np.empty_like(outer), np.zeros_like(inner), np.empty_like(targets[:1])
+    for done in range(steps):
+        total, moved = 0.0, zero
+        for i in range(len(targets)):
+            for j in range(width):
+                values[j] = inputs[i, 0] * inner[0, j]
+            for k in range(1, dimension):
+                for j in range(width):
+                    values[j] += inputs[i, k] * inner[k, j]
+            seen = zero
+            for j in range(width):
+                seen += outer[j] * (values[j] if values[j] > 0 else slope * values[j])
+            output[0] = seen
+            total += settle(output, targets[i : i + 1], constants[SCALE], loss)
+            pull, leak = output[0], slope * output[0]
+            for j in range(width):
+                values[j] = pull if values[j] > 0 else leak
+            for k in range(dimension):
+                for j in range(width):
+                    gradient[k, j] += inputs[i, k] * values[j]
+        if len(losses) > 0:
+            losses[done] = total
+        for j in range(width):
+            values[j] = zero
+        for k in range(dimension):
+            for j in range(width):
+                values[j] += inner[k, j] * gradient[k, j]
+                inner[k, j] += constants[INNER_RATE] * outer[j] * gradient[k, j]
+                gradient[k, j] = zero
+        for j in range(width):
+            outer[j] += constants[OUTER_RATE] * values[j]
+            moved += outer[j]
+        if not np.isfinite(moved):
+            return done
+    return steps
+
+
+def lanes_loss(inner: Floats, outer: Floats, problem: Problem) -> float:
+    """Return the loss of weights laid out as for `advance_lanes`."""
+    values = problem.inputs @ inner
+    outputs = np.maximum(values, problem.constants[SLOPE] * values) @ outer
+    return float(settle(outputs, problem.targets, problem.constants[SCALE], problem.loss))
+
+
+@njit(cache=True, error_model="numpy")
+def advance_batches(
+    inner: Floats, outer: Floats, problem: Problem, order: Ints, noise: Floats, factors: Floats
+) -> int:
+    """Make a step of W (d, m) and a (m,), in place, on every row of order (k, b); return how many are finite.
+
+    noise (k, b), or (k, 0): what is added to the targets; factors (k,): of the rates of each step.
+    """
+    inputs, targets, constants, loss = problem
+    steps, batch = order.shape
+    chosen, wanted, rates = np.empty((batch, inputs.shape[1])), np.empty(batch), constants.copy()
+    for step in range(steps):
+        for i in range(batch):
+            sample = order[step, i]
+            wanted[i] = targets[sample] + (noise[step, i] if noise.shape[1] > 0 else 0.0)
+            for k in range(inputs.shape[1]):
+                chosen[i, k] = inputs[sample, k]
+        for place in (INNER_RATE, OUTER_RATE):
+            rates[place] = factors[step] * constants[place]
+        if advance_lanes(inner, outer, Problem(chosen, wanted, rates, loss), 1, np.empty(0)) < 1:
+            return step
+    return steps

@@ -1,1 +1,0 @@
-"""ReLU networks neuron by neuron and sample by sample, in register tiles."""
