@@ -70,7 +70,9 @@ FLOWS: dict[str, Run] = {
         sf.gradient_flow, STEPS, sf.Dataset([[0.1], [0.4], [0.8]], [1.0, 2.0, 0.0]), until=5.0
     ),
     "flow, leaps": partial(sf.gradient_flow, *LOGS, until=400.0),
-    "population, smooth": partial(sf.population_flow, STEPS, TARGET, until=5.0, epsilon=0.3, speed=2.0),
+    "population, smooth": partial(
+        sf.population_flow, STEPS, TARGET, until=5.0, epsilon=0.3, speed=2.0, stiff=False
+    ),
     "population, stiff": partial(sf.population_flow, STEPS, TARGET, until=5.0, stiff=True),
     "two timescales, smooth": partial(sf.two_timescale_limit, STEPS, TARGET, until=0.5),
     "two timescales, events": partial(

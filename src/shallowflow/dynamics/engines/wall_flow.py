@@ -245,6 +245,8 @@ class WallEvents:
         less the later changes.
         """
         signs = ends[neurons]
+        if len(set(neurons.tolist())) == len(neurons):
+            return signs
         order = np.argsort(neurons, kind="stable")
         of, most = neurons[order], int(np.bincount(neurons).max(initial=0))
         for lag in range(most - 1, 0, -1):  # nearer changes last: they have the last word

@@ -28,6 +28,7 @@ from shallowflow.kernels.walls.field import (
     Field,
     Problem,
     add_row,
+    dot,
     first_zero,
     lowest,
     shift,
@@ -93,10 +94,28 @@ class Push(NamedTuple):
     other: Floats
 
 
+class Lanes(NamedTuple):
+    """Up to L neurons side by side. Their series: inner (ORDER + TERMS, r, L), outer, norms and sizes (ORDER
+    + TERMS, L): a_l, ‖w_l‖, ‖(w_l, a_l)‖; forces (q, r, L), tails (q, L); sides (W, L): S; products (k·r + r,
+    L): a w at the shares, then w at the end; work (4, L); close (L,): 0 if nothing can happen to a neuron.
+    """
+
+    inner: Floats
+    outer: Floats
+    norms: Floats
+    sizes: Floats
+    forces: Floats
+    tails: Floats
+    sides: Floats
+    products: Floats
+    work: Floats
+    close: Ints
+
+
 class Desk(NamedTuple):
     """What tracing one neuron works with: w (r,), its signs (W,), products (k·r,): a w at the shares; the
     frame of the walls on which it slides; across (r, W): the normals transposed, heights (3, W): of vectors
-    over all walls.
+    over all walls. lanes: what many neurons work with at the same time.
     """
 
     across: Floats
@@ -108,6 +127,13 @@ class Desk(NamedTuple):
     push: Push
     frame: Frame
     meeting: Meeting
+    lanes: Lanes
+
+
+ROUNDING = 1e-13
+"""⟨w, e_w⟩ counts as zero below this share of the larger of ‖w‖ and |a|."""
+NUMBERS, FEWEST, MOST = 1 << 15, 16, 64
+"""Numbers in the series of all lanes, about; how many lanes there are."""
 
 
 def new_neurons(inner: Floats, outer: Floats, walls: int) -> Neurons:
@@ -135,6 +161,25 @@ def new_desk(terms: int, shares: int, problem: Problem) -> Desk:
         Push(*over, np.zeros(terms), np.zeros(terms)),
         new_frame(walls, rank),
         new_meeting(walls, rank),
+        new_lanes(terms, shares, problem),
+    )
+
+
+def new_lanes(terms: int, shares: int, problem: Problem) -> Lanes:
+    """Return lanes whose series fit into the nearer caches."""
+    (walls, rank), rows = problem.normals.shape, ORDER + TERMS
+    many = min(max(NUMBERS // (rows * max(rank, 1)), FEWEST), MOST)
+    return Lanes(
+        np.zeros((rows, rank, many)),
+        np.zeros((rows, many)),
+        np.zeros((rows, many)),
+        np.zeros((rows, many)),
+        np.zeros((terms, rank, many)),
+        np.zeros((terms, many)),
+        np.zeros((walls, many)),
+        np.zeros(((shares + 1) * rank, many)),
+        np.zeros((4, many)),
+        np.zeros(many, np.int64),
     )
 
 
@@ -191,6 +236,25 @@ def put_onto_walls(w: Floats, frame: Frame, aligned: int) -> None:
             w[walls[k]] = 0.0
     elif sizes[0] > 0:
         project(w, rows, sizes[1])
+
+
+@njit(cache=True, **INTERNAL)
+def fetch(neuron: int, rest: float, now: Neurons, w: Floats, signs: Ints, normals: Floats) -> float:
+    """Put a neuron on the desk, with its signs; return its outer weight.
+
+    With rest < 0 it gets its first signs, 0 where it lies on a wall; one without any weight is on none.
+    """
+    inner, outers, all_signs = now
+    for i in range(w.size):
+        w[i] = inner[neuron, i]
+    outer = outers[neuron]
+    tiny = ROUNDING * max(sqrt(squared(w)), abs(outer))
+    for wall in range(signs.size):
+        signs[wall] = all_signs[neuron, wall]
+        if rest < 0.0:
+            z = dot(w, normals, wall)
+            signs[wall] = 1 if z > tiny else 0 if z >= -tiny and tiny > 0.0 else -1
+    return float(outer)
 
 
 @njit(cache=True, **INTERNAL)

@@ -13,10 +13,11 @@ are far below the tolerance: a step absorbs any number of events. One that is no
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from math import sqrt
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 from numba import njit
@@ -38,7 +39,15 @@ from shallowflow.kernels.walls.field import (
     set_pulls,
     spanned,
 )
-from shallowflow.kernels.walls.stiff import Newton, Response, correct, forces, no_newton, spectral_parts
+from shallowflow.kernels.walls.stiff import (
+    Newton,
+    Response,
+    correct,
+    forces,
+    no_newton,
+    spectral_parts,
+    unheld_forces,
+)
 from shallowflow.kernels.walls.trace import FINE, FULL, sweep
 
 NODES = TERMS
@@ -53,6 +62,9 @@ FAR = 3.0
 """Sweeps that leave as much as this come from pulls that are no guess."""
 AGREED = 0.1
 """What sweeps may leave undone, as a share of the tolerance."""
+CALM = 8
+"""Neurons of rank r go side by side if the last sweep had at most one event for 1 + r / `CALM` of them: those
+that must be traced one by one all the same have then cost less than the others have won."""
 MOST_ATTEMPTS = 60
 SHORTEST, LEAST = 1e-14, 1e-300
 MOST_STIFF = 500
@@ -207,9 +219,11 @@ def attempt(
         results[3] = largest(field)
         if most < 0 and sweeps > 0:
             rest = tolerance * results[3]
+        quiet = used[0] * (CALM + desk.w.size) <= CALM * both[0].outer.size
         used[0] = 0
         _clear(active, everyone)
-        status = sweep(step, (rest, negligible), shares, both, desk, field, (active, everyone, log), problem)
+        motion, totals = (step, rest, negligible), (active, everyone, log)
+        status = sweep(quiet, motion, shares, both, desk, field, totals, problem)
         if status != FINE:
             return status
         set_pulls(shares.size, sums, problem)
@@ -244,6 +258,15 @@ def _basis(shares: Floats) -> Floats:
     return np.asarray(shares[:, None] ** np.arange(NODES))
 
 
+@lru_cache
+def _direct() -> Callable[..., int]:
+    """Return the machine code of `attempt`, once it is compiled. Its arguments always have the same types: to
+    look at those of ninety arrays would take longer than to call it.
+    """
+    (types,) = attempt.signatures
+    return cast("Callable[..., int]", attempt.get_overload(types))
+
+
 @dataclass
 class Counters:
     """What a run counted."""
@@ -275,6 +298,7 @@ class WallStepper:
         self.now, self._then = (new_neurons(inner, outer, walls) for _ in range(2))
         both = self.now, self.now
         attempt(0.0, (-1.0, tolerance), -1, both, self._tools, self.trial, self._none, problem)
+        self._attempt = _direct() if hasattr(attempt, "signatures") else attempt
         self.last_loss = self.loss = float(self.sums.losses[0])
         self.pulls = self.sums.pulls[0].copy()
         self.heights = self.sums.predictions[0].copy()
@@ -283,7 +307,7 @@ class WallStepper:
         self._length, self._last = 0.1 / fastest if fastest > 0 else np.inf, 0.0
         self._response: Response | None = None
         self._fresh = self._slow = self._still = False
-        self._readers = dict[int, Reader]()
+        self._reader: Reader | None = None
         self._force = np.inf
         # Pulls of a longer trial that was cut short, its length, and how far the flow has come in it.
         self._plan: tuple[Floats, float, float] | None = None
@@ -347,9 +371,9 @@ class WallStepper:
 
     def look(self, shares: Floats) -> tuple[Neurons, Sums]:
         """Return the neurons at the last of the shares of the last step, and the sums at all of them."""
-        if len(shares) not in self._readers:
-            self._readers[len(shares)] = Reader(len(shares), self.problem)
-        return self._readers[len(shares)](self._last, self.rest, self.before, self.trial.pulls, shares)
+        if self._reader is None or self._reader.size != len(shares):
+            self._reader = Reader(len(shares), self.problem)
+        return self._reader(self._last, self.rest, self.before, self.trial.pulls, shares)
 
     def _stay(self, remaining: float) -> float:
         """Rest for as long as is left: pulls of 0 move no neuron."""
@@ -368,8 +392,12 @@ class WallStepper:
         last, self._force = self._force, np.inf
         if self.log.used[0] > 0:
             return False
+        # Most steps are far from the end, and that is cheap to see.
+        some, none = self._some_force(), STILL * self._fastest(self.pulls)
+        if some > none and step * some > self.tolerance:
+            return False
         self._force = self._largest_force(self.pulls)
-        if self._force <= STILL * self._fastest(self.pulls):
+        if self._force <= none:
             return True
         ended = step * self._force <= self.tolerance and self._force >= 0.5 * last
         if not ended or len(self.pulls) > MOST_STIFF:
@@ -377,6 +405,12 @@ class WallStepper:
         coming, staying = Response(self.now, self.heights, self.problem).to_come(self.pulls)
         cancels = self._largest_force(staying) <= STILL * self._fastest(staying)
         return cancels and self._largest_force(coming) <= self.tolerance
+
+    def _some_force(self) -> float:
+        """Return the largest ‖D‖ of a neuron that is not 0 and does not slide."""
+        free = (self.now.signs != 0).all(axis=1) & (self.now.outer != 0)
+        found = unheld_forces(self.now, self.pulls, self.problem)[free]
+        return sqrt((found**2).sum(axis=1).max(initial=0.0))
 
     def _largest_force(self, pulls: Floats) -> float:
         """Return the largest ‖D‖ of a neuron that is not 0."""
@@ -389,7 +423,7 @@ class WallStepper:
         trial, problem = self.trial, self.problem
         newton = self._none if self._response is None else self._response.newton(step, self._parts)
         limits, both = (self.rest, self.tolerance), (self.now, self._then)
-        status = attempt(step, limits, MOST_SWEEPS, both, self._tools, trial, newton, problem)
+        status = self._attempt(step, limits, MOST_SWEEPS, both, self._tools, trial, newton, problem)
         self.counters.sweeps += int(trial.results[0]) + 1
         if status == FULL:
             self.log = new_log(2 * len(self.log.shares))
@@ -482,7 +516,7 @@ class Reader:
     """Reads steps at so many shares at a time, to all digits."""
 
     def __init__(self, shares: int, problem: Problem) -> None:
-        nodes, self._problem = radau_nodes(NODES), problem
+        nodes, self.size, self._problem = radau_nodes(NODES), shares, problem
         field = new_field(radau_powers(NODES), problem)
         self._trial = new_trial(nodes, np.zeros(shares), field.powers, problem)
         self._tools = new_desk(NODES, shares, problem), field, new_sums(shares, problem)

@@ -148,15 +148,21 @@ def sliding_groups(neurons: Neurons, problem: Problem) -> list[tuple[Floats, Flo
     return found
 
 
-def forces(neurons: Neurons, pulls: Floats, problem: Problem) -> Floats:
-    """Return D of every neuron, (m, r), from the pulls c (n,); of a sliding one the projected force."""
+def unheld_forces(neurons: Neurons, pulls: Floats, problem: Problem) -> Floats:
+    """Return D of every neuron, (m, r), from the pulls c (n,), as if walls did not hold those that slide."""
     samples, normals = problem.samples, problem.normals
     weights = problem.scale * samples.lengths * pulls
     jumps = 0.5 * (1.0 - problem.slope) * np.bincount(samples.walls, weights, len(normals))
     means = 0.5 * (1.0 + problem.slope) * np.bincount(samples.walls, samples.sides * weights, len(normals))
+    along = means + neurons.signs * jumps
+    return np.asarray(along if problem.aligned else along @ normals)
+
+
+def forces(neurons: Neurons, pulls: Floats, problem: Problem) -> Floats:
+    """Return D of every neuron, (m, r), from the pulls c (n,); of a sliding one the projected force."""
+    found = unheld_forces(neurons, pulls, problem)
     if problem.aligned:
-        return np.where(neurons.signs != 0, means + neurons.signs * jumps, 0.0)
-    found = (means + neurons.signs * jumps) @ normals
+        return np.where(neurons.signs != 0, found, 0.0)
     for members, basis in sliding_groups(neurons, problem):
         found[members] -= (found[members] @ basis) @ basis.T
-    return np.asarray(found)
+    return found

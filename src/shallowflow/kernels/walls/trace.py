@@ -1,8 +1,12 @@
-"""One neuron through a step in which the forces are known: exact between events, located to rounding.
+"""Neurons through a step in which the forces are known: exact between events, which are located to rounding.
 
 From share θ to 1, stretch by stretch: D of the present signs as a polynomial about θ, projected if the neuron
 slides; the Taylor series of (w, a) (`field`); the first event on it (`desk`). There `settle` decides,
 and the neuron goes on.
+
+Most neurons meet nothing in most steps, and one series carries each of them through. These go side by side:
+in loops over lanes vector registers hold one number of each. Bounds on their series say for whom that is
+certain; the others are traced one by one.
 """
 
 from __future__ import annotations
@@ -12,12 +16,16 @@ from math import sqrt
 from numba import njit
 
 from shallowflow.arrays import Floats, Ints
-from shallowflow.kernels.shared.compilation import INTERNAL, ONCE, Signed
+from shallowflow.kernels.shared.compilation import INTERNAL, ONCE, SUMS, Signed
 from shallowflow.kernels.walls.desk import (
+    FEWEST,
+    ROUNDING,
     Desk,
+    Lanes,
     Log,
     Neurons,
     Push,
+    fetch,
     first_leaving,
     first_release,
     first_wall,
@@ -31,11 +39,11 @@ from shallowflow.kernels.walls.desk import (
 )
 from shallowflow.kernels.walls.field import (
     NONE,
+    ORDER,
     STRETCH,
     Field,
     Problem,
     add_row,
-    dot,
     expand,
     first_zero,
     squared,
@@ -43,8 +51,6 @@ from shallowflow.kernels.walls.field import (
 )
 from shallowflow.kernels.walls.settle import Frame, Meeting, settle
 
-ROUNDING = 1e-13
-"""⟨w, e_w⟩ counts as zero below this share of the larger of ‖w‖ and |a|."""
 TOGETHER = 100.0
 """Walls within so many roundings of an event belong to it."""
 MOST_EVENTS, MOST_STRETCHES = 60, 4000
@@ -230,25 +236,6 @@ def _first_event(
 
 
 @njit(cache=True, **ONCE)
-def _fetch(neuron: int, rest: float, now: Neurons, w: Floats, signs: Ints, normals: Floats) -> float:
-    """Put a neuron on the desk, with its signs; return its outer weight.
-
-    With rest < 0 it gets its first signs, 0 where it lies on a wall; one without any weight is on none.
-    """
-    inner, outers, all_signs = now
-    for i in range(w.size):
-        w[i] = inner[neuron, i]
-    outer = outers[neuron]
-    tiny = ROUNDING * max(sqrt(squared(w)), abs(outer))
-    for wall in range(signs.size):
-        signs[wall] = all_signs[neuron, wall]
-        if rest < 0.0:
-            z = dot(w, normals, wall)
-            signs[wall] = 1 if z > tiny else 0 if z >= -tiny and tiny > 0.0 else -1
-    return float(outer)
-
-
-@njit(cache=True, **ONCE)
 def _leave(
     neuron: int, reached: int, outer: float, w: Floats, signs: Ints, products: Floats, then: Neurons
 ) -> None:
@@ -265,9 +252,217 @@ def _leave(
 
 
 @njit(cache=True, **ONCE)
-def sweep(
-    step: float,
-    limits: tuple[float, float],
+def _load(
+    block: tuple[int, int], span: tuple[float, float], rest: float, now: Neurons, desk: Desk, field: Field,
+    problem: Problem,
+) -> None:  # fmt: skip
+    """Put neurons and their forces into the lanes; what may let go of a wall is close to an event.
+
+    span: the length of the step, and the share of it to go through.
+    """
+    _, _, w, signs, _, series, push, frame, _, lanes = desk
+    forces, flat, local = push.forces, push.flat, push.local
+    (first, many), normals, end = block, problem.normals, span[1]
+    for lane in range(many):
+        outer = fetch(first + lane, rest, now, w, signs, normals)
+        stand(signs, frame, normals, 0)
+        take_up(signs, flat, field, 0)
+        count, let_go = frame.sizes[0], False
+        for p in range(forces.shape[0]):
+            for i in range(w.size):
+                local[p, i] = forces[p, i]
+        if count > 0:
+            put_onto_walls(w, frame, 0)
+            hold(push, frame, 0)
+            let_go = True
+            if count == frame.sizes[1]:
+                way = 1.0 if outer > 0.0 else -1.0
+                passing, jumps = series.passing, field.jumps
+                let_go = first_release((0.0, end), way, rest, push, frame, passing, jumps, 0) < NONE
+        lanes.close[lane] = let_go
+        square, factor = squared(w), span[0] * end
+        lanes.outer[0, lane], lanes.norms[0, lane] = outer, sqrt(square)
+        lanes.sizes[0, lane] = sqrt(square + outer * outer)
+        for i in range(w.size):
+            lanes.inner[0, i, lane] = w[i]
+        for p in range(forces.shape[0]):
+            for i in range(w.size):
+                lanes.forces[p, i, lane] = factor * local[p, i]
+            factor *= end
+        for wall in range(signs.size):
+            lanes.sides[wall, lane] = signs[wall]
+
+
+@njit(cache=True, **SUMS)
+def _expand(many: int, negligible: float, lanes: Lanes) -> int:
+    """Write the series of all lanes (see `field.expand`), and the tails of their forces; return the last
+    order. What is too long for one series is close to an event.
+    """
+    inner, outer, norms, sizes, forces, tails, _, _, work, close = lanes
+    terms, rank, _ = forces.shape
+    pull, square = work[0], work[1]
+    for p in range(terms - 1, -1, -1):
+        tail = tails[p]
+        for l in range(many):  # noqa: E741
+            square[l] = 0.0
+        for i in range(rank):
+            for l in range(many):  # noqa: E741
+                square[l] += forces[p, i, l] * forces[p, i, l]
+        for l in range(many):  # noqa: E741
+            tail[l] = sqrt(square[l])
+        for l in range(many if p + 1 < terms else 0):  # noqa: E741
+            tail[l] += tails[p + 1, l]
+    for l in range(many):  # noqa: E741
+        close[l] += not tails[0, l] <= STRETCH
+    for row in range(1, ORDER + 1):
+        more = 0
+        for l in range(many):  # noqa: E741
+            left = tails[0, l] * sizes[row - 1, l] + tails[1, l] * sizes[row - 2, l]
+            left += tails[2, l] * sizes[row - 3, l] + tails[3, l] * sizes[row - 4, l]
+            left += tails[4, l] * sizes[row - 5, l] + tails[5, l] * sizes[row - 6, l]
+            more += close[l] == 0 and left > negligible * row * sizes[0, l]
+        if more == 0:
+            return row - 1
+        share = -1.0 / row
+        for l in range(many):  # noqa: E741
+            pull[l], square[l] = 0.0, 0.0
+        for i in range(rank):
+            for l in range(many):  # noqa: E741
+                f0, f1, f2 = forces[0, i, l], forces[1, i, l], forces[2, i, l]
+                f3, f4, f5 = forces[3, i, l], forces[4, i, l], forces[5, i, l]
+                new = outer[row - 1, l] * f0 + outer[row - 2, l] * f1 + outer[row - 3, l] * f2
+                new += outer[row - 4, l] * f3 + outer[row - 5, l] * f4 + outer[row - 6, l] * f5
+                near = inner[row - 1, i, l] * f0 + inner[row - 2, i, l] * f1 + inner[row - 3, i, l] * f2
+                near += inner[row - 4, i, l] * f3 + inner[row - 5, i, l] * f4 + inner[row - 6, i, l] * f5
+                new *= share
+                pull[l] += near
+                square[l] += new * new
+                inner[row, i, l] = new
+        for l in range(many):  # noqa: E741
+            outer[row, l] = share * pull[l]
+            norms[row, l] = sqrt(square[l])
+            sizes[row, l] = sqrt(square[l] + outer[row, l] * outer[row, l])
+    return ORDER
+
+
+@njit(cache=True, **SUMS)
+def _look(many: int, order: int, lanes: Lanes, normals: Floats) -> None:
+    """Mark the lanes in which a wall may be met: where S (z_0 + z_1 u + z_2 u²) falls to what later terms may
+    take away; and those in which the outer weight of a sliding neuron may pass zero.
+    """
+    inner, outer, norms, _, _, _, sides, _, work, close = lanes
+    later, least = work[3], work[2]
+    for l in range(many):  # noqa: E741
+        later[l] = ROUNDING * max(norms[0, l], abs(outer[0, l]))
+        least[l] = abs(outer[0, l]) - ROUNDING * norms[0, l]
+    for p in range(1, order + 1):
+        for l in range(many):  # noqa: E741
+            later[l] += norms[p, l] if p > 2 else 0.0
+            least[l] -= abs(outer[p, l])
+    for w in range(normals.shape[0]):
+        side = sides[w]
+        for l in range(many):  # noqa: E741
+            close[l] += side[l] == 0.0 and not least[l] > 0.0
+    for w in range(normals.shape[0]):
+        side = sides[w]
+        for p in range(3):
+            # The row after the last order is zero.
+            height, row = work[p], inner[p if p <= order else ORDER + 1]
+            for l in range(many):  # noqa: E741
+                height[l] = 0.0
+            for i in range(normals.shape[1]):
+                part = normals[w, i]
+                for l in range(many):  # noqa: E741
+                    height[l] += part * row[i, l]
+        for l in range(many):  # noqa: E741
+            z, slope, bend = side[l] * work[0, l], side[l] * work[1, l], side[l] * work[2, l]
+            low = min(z, z + slope + bend)
+            turn = z - 0.25 * slope * slope / bend
+            low = turn if slope < 0.0 and -slope < 2.0 * bend else low
+            close[l] += side[l] != 0.0 and not low > later[l]
+
+
+@njit(cache=True, **SUMS)
+def _read(many: int, order: int, end: float, shares: Floats, lanes: Lanes) -> None:
+    """Write a w of the lanes at all shares to their products, 0 where an event is close, and w at the end."""
+    inner, outer, products, weights, close = (
+        lanes.inner,
+        lanes.outer,
+        lanes.products,
+        lanes.work[0],
+        lanes.close,
+    )
+    rank, last = inner.shape[1], shares.size
+    for row in range(last + 1):
+        u = shares[row] / end if row < last else 1.0
+        for l in range(many):  # noqa: E741
+            weights[l] = 0.0
+        for p in range(order, -1, -1):
+            for l in range(many):  # noqa: E741
+                weights[l] = weights[l] * u + outer[p, l]
+        for i in range(rank):
+            target = products[row * rank + i]
+            for l in range(many):  # noqa: E741
+                target[l] = 0.0
+            for p in range(order, -1, -1):
+                for l in range(many):  # noqa: E741
+                    target[l] = target[l] * u + inner[p, i, l]
+            for l in range(many if row < last else 0):  # noqa: E741
+                target[l] = target[l] * weights[l] if close[l] == 0 else 0.0
+
+
+@njit(cache=True, **SUMS)
+def _add_lanes(many: int, active: Floats, everyone: Floats, lanes: Lanes) -> None:
+    """Add the products of the lanes to the sums, by their signs."""
+    products, sides = lanes.products, lanes.sides
+    for place in range(everyone.size):
+        row, total = products[place], 0.0
+        for l in range(many):  # noqa: E741
+            total += row[l]
+        everyone[place] += total
+    for w in range(active.shape[0]):
+        side = sides[w]
+        for k in range(active.shape[1]):
+            row, total = products[k], 0.0
+            for l in range(many):  # noqa: E741
+                total += row[l] if side[l] > 0.0 else 0.0
+            active[w, k] += total
+
+
+@njit(cache=True, **ONCE)
+def _cross(
+    block: tuple[int, int],
+    motion: tuple[float, float, float],
+    shares: Floats,
+    both: tuple[Neurons, Neurons],
+    desk: Desk,
+    field: Field,
+    sums: tuple[Floats, Floats, Log],
+    problem: Problem,
+) -> None:
+    """Carry a block of neurons (the number of the first, how many) through a step, and add them up, if
+    nothing happens to them; those to whom something may happen are left, marked by `close`.
+    """
+    (first, many), (step, rest, negligible), (now, then) = block, motion, both
+    lanes, end, size = desk.lanes, shares[shares.size - 1], desk.w.size
+    _load(block, (step, end), rest, now, desk, field, problem)
+    order = _expand(many, negligible, lanes)
+    _look(many, order, lanes, problem.normals)
+    _read(many, order, end, shares, lanes)
+    _add_lanes(many, sums[0], sums[1], lanes)
+    for lane in range(many):
+        if lanes.close[lane] == 0:
+            for i in range(size):
+                then.inner[first + lane, i] = lanes.products[shares.size * size + i, lane]
+            then.outer[first + lane] = lanes.work[0, lane]
+            for wall in range(desk.signs.size):
+                then.signs[first + lane, wall] = now.signs[first + lane, wall]
+
+
+@njit(cache=True, **ONCE)
+def _trace(
+    neuron: int,
+    motion: tuple[float, float, float],
     shares: Floats,
     both: tuple[Neurons, Neurons],
     desk: Desk,
@@ -275,60 +470,88 @@ def sweep(
     sums: tuple[Floats, Floats, Log],
     problem: Problem,
 ) -> int:
-    """Follow all neurons from the beginning of a step of length `step` to shares[-1], and add them up; return
-    how that went.
-
-    limits: a force that counts as none, and the share of a neuron that series may leave out. sums: over the
-    active ones and over everyone (`Sums`), and the log. A step of no length is the start: with rest < 0
-    neurons get their signs, 0 on walls and at w = 0; then `settle` decides about those.
-    """
-    now, then = both
+    """Follow one neuron through a step, event by event (see `sweep`)."""
+    (step, rest, negligible), (now, then) = motion, both
     active, everyone, log = sums
-    rest, negligible = limits
-    _, _, w, signs, products, series, push, frame, _ = desk
+    _, _, w, signs, products, series, push, frame, _, _ = desk
     inner, outers, norms, _ = series
     _, flat, local, tails, _, _, _ = push
     jumps, normals, aligned = field.jumps, problem.normals, problem.aligned
     end, rank = shares[shares.size - 1], normals.shape[1]
-    for neuron in range(now.outer.size):
-        outer, start = _fetch(neuron, rest, now, w, signs, normals), 0.0
-        reached, added, fresh = Signed(0), Signed(0), True
-        events, stretches, decided = 0, 0, False
-        stand(signs, frame, normals, aligned)
-        take_up(signs, flat, field, aligned)
-        while start < end:
-            stretches += 1
-            if stretches > MOST_STRETCHES or events > MOST_EVENTS:
-                return CROWDED
-            put_onto_walls(w, frame, aligned)
-            length = _local_forces(start, end - start, step, push, frame, aligned)
-            order = expand(w, outer, local, tails, inner, outers, norms, negligible)
-            if step > 0.0:
-                first = _first_event((start, length), order, rest, desk, jumps, normals, aligned)
-                if decided and first <= 1e-12:
-                    # It has just been decided that nothing changes here.
-                    first = NONE
-            else:
-                first = 0.0 if fresh and rest >= 0.0 and frame.sizes[0] > 0 and events == 0 else NONE
-            fresh = False
-            u = min(first, 1.0)
-            behind = end if first >= 1.0 and start + length >= end else start + length * u
-            while reached < shares.size and shares[reached] <= behind:
-                at = (shares[reached] - start) / length
-                _evaluate(at, order, value(outers, order, at), inner, reached * rank, products)
-                reached += 1
-            _evaluate(u, order, 1.0, inner, 0, w)
-            outer = value(outers, order, u)
-            if first > 1.0:
-                start = end if length == end - start else start + length
+    outer, start = fetch(neuron, rest, now, w, signs, normals), 0.0
+    reached, added, fresh = Signed(0), Signed(0), True
+    events, stretches, decided = 0, 0, False
+    stand(signs, frame, normals, aligned)
+    take_up(signs, flat, field, aligned)
+    while start < end:
+        stretches += 1
+        if stretches > MOST_STRETCHES or events > MOST_EVENTS:
+            return CROWDED
+        put_onto_walls(w, frame, aligned)
+        length = _local_forces(start, end - start, step, push, frame, aligned)
+        order = expand(w, outer, local, tails, inner, outers, norms, negligible)
+        if step > 0.0:
+            first = _first_event((start, length), order, rest, desk, jumps, normals, aligned)
+            if decided and first <= 1e-12:
+                # It has just been decided that nothing changes here.
+                first = NONE
+        else:
+            first = 0.0 if fresh and rest >= 0.0 and frame.sizes[0] > 0 and events == 0 else NONE
+        fresh = False
+        u = min(first, 1.0)
+        behind = end if first >= 1.0 and start + length >= end else start + length * u
+        while reached < shares.size and shares[reached] <= behind:
+            at = (shares[reached] - start) / length
+            _evaluate(at, order, value(outers, order, at), inner, reached * rank, products)
+            reached += 1
+        _evaluate(u, order, 1.0, inner, 0, w)
+        outer = value(outers, order, u)
+        if first > 1.0:
+            start = end if length == end - start else start + length
+            continue
+        start += length * first
+        _add(added * rank, reached * rank, signs, products, active, everyone, aligned)
+        added = reached
+        decided = _event(neuron, start, outer, rest, desk, field, log, problem) == 0
+        fresh, events = True, events + 1
+        if log.used[0] > log.shares.size:
+            return FULL
+    _leave(neuron, reached * rank, outer, w, signs, products, then)
+    _add(added * rank, shares.size * rank, signs, products, active, everyone, aligned)
+    return FINE
+
+
+@njit(cache=True, **ONCE)
+def sweep(
+    quiet: bool,
+    motion: tuple[float, float, float],
+    shares: Floats,
+    both: tuple[Neurons, Neurons],
+    desk: Desk,
+    field: Field,
+    sums: tuple[Floats, Floats, Log],
+    problem: Problem,
+) -> int:
+    """Follow all neurons from the beginning of a step to shares[-1], and add them up; return how that went.
+
+    quiet: whether little is known to happen; motion: the length of the step, a force that counts as none, and
+    the share of a neuron that series may leave out. sums: over the
+    active ones and over everyone (`Sums`), and the log. A step of no length is the start: with rest < 0
+    neurons get their signs, 0 on walls and at w = 0; then `settle` decides about those.
+    """
+    close, size = desk.lanes.close, both[0].outer.size
+    # Where much has happened to many neurons, to go through a step side by side is work in vain.
+    abreast = close.size if quiet and motion[0] > 0.0 and size >= FEWEST and not problem.aligned else 0
+    first = 0
+    while first < size:
+        many = min(max(abreast, 1), size - first)
+        if abreast > 0:
+            _cross((first, many), motion, shares, both, desk, field, sums, problem)
+        for lane in range(many):
+            if abreast > 0 and close[lane] == 0:
                 continue
-            start += length * first
-            _add(added * rank, reached * rank, signs, products, active, everyone, aligned)
-            added = reached
-            decided = _event(neuron, start, outer, rest, desk, field, log, problem) == 0
-            fresh, events = True, events + 1
-            if log.used[0] > log.shares.size:
-                return FULL
-        _leave(neuron, reached * rank, outer, w, signs, products, then)
-        _add(added * rank, shares.size * rank, signs, products, active, everyone, aligned)
+            status = _trace(first + lane, motion, shares, both, desk, field, sums, problem)
+            if status != FINE:
+                return status
+        first += many
     return FINE
