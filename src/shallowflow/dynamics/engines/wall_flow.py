@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shallowflow.arrays import Floats, Ints
 from shallowflow.data.dataset import Dataset
@@ -213,6 +214,11 @@ class WallEvents:
         self._sides, self._sample_walls, self._slope = samples.sides, samples.walls, problem.slope
         self._on_wall = [np.flatnonzero(samples.walls == w) for w in range(len(problem.normals))]
         self._kept = kept
+        # The data points on each wall, and their sides.
+        self._points = [
+            list(zip(kept[found].tolist(), samples.sides[found].tolist(), strict=True))
+            for found in self._on_wall
+        ]
 
     def start(self, log: Log, neurons: Neurons) -> WallLog:
         """Return what happened at the start: those that slide, and those that took one of two ways."""
@@ -232,11 +238,12 @@ class WallEvents:
             return NOTHING
         chosen = list(log.changes[order].T)
         zero = ~neurons.inner[chosen[0]].any(axis=1)
-        dead = np.zeros(len(order), np.bool_)
+        dead: NDArray[Any] = np.zeros(len(order), np.bool_)
         if self._slope == 0:
             signs = self._after(chosen[0], chosen[1], chosen[2], neurons.signs)
-            active = (signs[:, self._sample_walls] * self._sides > 0).any(axis=1) | (signs == 0).any(axis=1)
-            dead = ~active
+            # Alive: active on a data point, or sliding.
+            idle = (signs[:, self._sample_walls] * self._sides <= 0).all(axis=1)
+            dead = np.logical_and(idle, signs.all(axis=1))
         return WallLog([start + length * log.shares[order], *chosen, dead, zero])
 
     @staticmethod
@@ -270,9 +277,9 @@ class WallEvents:
                     events.append(Event(time, kind, neuron, -1))
                 at_zero.add((time, neuron))
                 continue
-            for sample in self._on_wall[wall].tolist():
-                crossing = "on" if self._sides[sample] * after > 0 else "death" if dead else "off"
-                events.append(Event(time, kind or crossing, neuron, int(self._kept[sample])))
+            for point, side in self._points[wall]:
+                crossing = "on" if side * after > 0 else "death" if dead else "off"
+                events.append(Event(time, kind or crossing, neuron, point))
         return events[:most]
 
     def rests(self, log: WallLog) -> dict[str, Any]:

@@ -28,7 +28,6 @@ from shallowflow.kernels.walls.field import (
     Field,
     Problem,
     add_row,
-    dot,
     first_zero,
     lowest,
     shift,
@@ -219,7 +218,7 @@ def hold(push: Push, frame: Frame, aligned: int) -> None:
     """Project the local forces on a neuron onto the walls on which it slides, and set its multipliers."""
     local, found = push.local, push.multipliers
     rows, triangle, walls, sizes = frame
-    for p in range(local.shape[0] if sizes[0] > 0 else 0):
+    for p in range(local.shape[0]):
         if aligned:
             for k in range(sizes[0]):
                 local[p, walls[k]] = 0.0
@@ -236,25 +235,6 @@ def put_onto_walls(w: Floats, frame: Frame, aligned: int) -> None:
             w[walls[k]] = 0.0
     elif sizes[0] > 0:
         project(w, rows, sizes[1])
-
-
-@njit(cache=True, **INTERNAL)
-def fetch(neuron: int, rest: float, now: Neurons, w: Floats, signs: Ints, normals: Floats) -> float:
-    """Put a neuron on the desk, with its signs; return its outer weight.
-
-    With rest < 0 it gets its first signs, 0 where it lies on a wall; one without any weight is on none.
-    """
-    inner, outers, all_signs = now
-    for i in range(w.size):
-        w[i] = inner[neuron, i]
-    outer = outers[neuron]
-    tiny = ROUNDING * max(sqrt(squared(w)), abs(outer))
-    for wall in range(signs.size):
-        signs[wall] = all_signs[neuron, wall]
-        if rest < 0.0:
-            z = dot(w, normals, wall)
-            signs[wall] = 1 if z > tiny else 0 if z >= -tiny and tiny > 0.0 else -1
-    return float(outer)
 
 
 @njit(cache=True, **INTERNAL)

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from math import sqrt
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numba import njit
@@ -258,13 +258,12 @@ def _basis(shares: Floats) -> Floats:
     return np.asarray(shares[:, None] ** np.arange(NODES))
 
 
-@lru_cache
 def _direct() -> Callable[..., int]:
-    """Return the machine code of `attempt`, once it is compiled. Its arguments always have the same types: to
-    look at those of ninety arrays would take longer than to call it.
+    """Return the machine code of `attempt` if it is there. Its arguments always have the same types: to look at
+    those of ninety arrays would take longer than the call.
     """
-    (types,) = attempt.signatures
-    return cast("Callable[..., int]", attempt.get_overload(types))
+    known: list[Any] = getattr(attempt, "signatures", [])
+    return cast("Callable[..., int]", attempt.get_overload(known[0]) if len(known) == 1 else attempt)
 
 
 @dataclass
@@ -298,7 +297,7 @@ class WallStepper:
         self.now, self._then = (new_neurons(inner, outer, walls) for _ in range(2))
         both = self.now, self.now
         attempt(0.0, (-1.0, tolerance), -1, both, self._tools, self.trial, self._none, problem)
-        self._attempt = _direct() if hasattr(attempt, "signatures") else attempt
+        self._attempt = _direct()
         self.last_loss = self.loss = float(self.sums.losses[0])
         self.pulls = self.sums.pulls[0].copy()
         self.heights = self.sums.predictions[0].copy()
@@ -520,7 +519,7 @@ class Reader:
         field = new_field(radau_powers(NODES), problem)
         self._trial = new_trial(nodes, np.zeros(shares), field.powers, problem)
         self._tools = new_desk(NODES, shares, problem), field, new_sums(shares, problem)
-        self._log, self._none = new_log(1024), no_newton(NODES)
+        self._log, self._none, self._attempt = new_log(1024), no_newton(NODES), _direct()
 
     def __call__(
         self, step: float, rest: float, neurons: Neurons, pulls: Floats, shares: Floats
@@ -534,7 +533,9 @@ class Reader:
         desk, field, sums = self._tools
         while True:
             tools, limits = (desk, field, sums, self._log), (rest, 0.0)
-            status = attempt(step, limits, 0, (neurons, then), tools, self._trial, self._none, self._problem)
+            status = self._attempt(
+                step, limits, 0, (neurons, then), tools, self._trial, self._none, self._problem
+            )
             if status != FULL:
                 return then, sums
             self._log = new_log(2 * len(self._log.shares))

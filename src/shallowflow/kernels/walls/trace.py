@@ -24,8 +24,6 @@ from shallowflow.kernels.walls.desk import (
     Lanes,
     Log,
     Neurons,
-    Push,
-    fetch,
     first_leaving,
     first_release,
     first_wall,
@@ -44,12 +42,13 @@ from shallowflow.kernels.walls.field import (
     Field,
     Problem,
     add_row,
+    dot,
     expand,
     first_zero,
     squared,
     value,
 )
-from shallowflow.kernels.walls.settle import Frame, Meeting, settle
+from shallowflow.kernels.walls.settle import Meeting, settle
 
 TOGETHER = 100.0
 """Walls within so many roundings of an event belong to it."""
@@ -57,19 +56,22 @@ MOST_EVENTS, MOST_STRETCHES = 60, 4000
 FINE, CROWDED, FULL = 0, 1, 2
 
 
-@njit(cache=True, **ONCE)
-def _local_forces(start: float, span: float, step: float, push: Push, frame: Frame, aligned: int) -> float:
-    """Set D·step·length on a stretch from `start`, at most `span` long, projected; return its length."""
-    forces, _, local, tails, _, poly, _ = push
+@njit(cache=True, **INTERNAL)
+def _shift(start: float, forces: Floats, local: Floats) -> None:
+    """Write the forces (q, r) over the step as polynomials about a share of it."""
     terms, rank = forces.shape
     for p in range(terms):
         for i in range(rank):
             local[p, i] = forces[p, i]
-    if start != 0.0:
-        for first in range(terms - 1):
-            for p in range(terms - 2, first - 1, -1):
-                add_row(local[p], start, local, p + 1)
-    hold(push, frame, aligned)
+    for first in range(terms - 1 if start != 0.0 else 0):
+        for p in range(terms - 2, first - 1, -1):
+            add_row(local[p], start, local, p + 1)
+
+
+@njit(cache=True, **INTERNAL)
+def _stretch(span: float, step: float, local: Floats, tails: Floats, poly: Floats) -> float:
+    """Make D·step·length of the forces on a stretch, at most `span` long; return its length."""
+    terms, rank = local.shape
     for p in range(terms):
         poly[p] = sqrt(squared(local[p]))
     length = span
@@ -118,16 +120,16 @@ def _evaluate(u: float, order: int, factor: float, series: Floats, first: int, t
 
 
 @njit(cache=True, **ONCE)
-def _meet(share: float, tiny: float, outer: float, desk: Desk, jumps: Floats, problem: Problem) -> int:
+def _meet(
+    share: float, tiny: float, outer: float, signs: Ints, heights: Floats, meeting: Meeting, jumps: Floats,
+    normals: Floats,
+) -> int:  # fmt: skip
     """List the walls of an event: those met, and those on which the neuron slides; return how many.
 
-    Of `meeting.rest`, D at the event, D_rest is left.
+    heights (3, W): of w and of D over all walls. Of `meeting.rest`, D at the event, D_rest is left.
     """
-    meeting, signs, heights, aligned = desk.meeting, desk.signs, desk.heights, problem.aligned
     walls, sides, found = meeting.walls, meeting.sides, meeting.jumps
     speeds, others = meeting.speeds, meeting.rest
-    over_walls(desk.w, desk.across, heights[0], aligned)
-    over_walls(meeting.pulls, desk.across, heights[1], aligned)
     count = Signed(0)
     for wall in range(signs.size):
         z, speed, sign = heights[0, wall], -outer * heights[1, wall], signs[wall]
@@ -136,17 +138,24 @@ def _meet(share: float, tiny: float, outer: float, desk: Desk, jumps: Floats, pr
         jump = polynomial_at(share, wall, jumps)
         walls[count], sides[count] = wall, sign
         found[count], speeds[count] = jump, speed
-        add_row(others, -sign * jump, problem.normals, wall)
+        add_row(others, -sign * jump, normals, wall)
         count += 1
     return count
 
 
+@njit(cache=True, **INTERNAL)
+def _turn(after: int, w: int, signs: Ints, forces: Floats, vectors: Floats) -> None:
+    """Give a neuron another sign, and the forces that come with it."""
+    add_row(forces, 0.5 * (after - signs[w]), vectors, w)
+    signs[w] = after
+
+
 @njit(cache=True, **ONCE)
 def _note(
-    neuron: int, share: float, outer: float, many: int, two: int, signs: Ints, meeting: Meeting, log: Log
+    neuron: int, share: float, outer: float, many: int, two: int, desk: Desk, vectors: Floats, log: Log
 ) -> int:
-    """Log the signs of a meeting of `many` walls that change; return how many do."""
-    walls, found, speeds = meeting.walls, meeting.signs, meeting.speeds
+    """Take over the signs of a meeting of `many` walls, and log those that changed; return how many did."""
+    walls, found, speeds, signs = desk.meeting.walls, desk.meeting.signs, desk.meeting.speeds, desk.signs
     changes, shares, kinks, used = log
     changed = 0
     for k in range(many):
@@ -159,29 +168,9 @@ def _note(
             changes[place, 3], changes[place, 4], shares[place] = found[k], two, share
             kinks[place] = abs(outer * speeds[k]) if signs[w] != 0 else 0.0
         used[0] += 1
+        _turn(found[k], w, signs, desk.push.flat, vectors)
         changed += 1
     return changed
-
-
-@njit(cache=True, **ONCE)
-def _turn(desk: Desk, many: int, field: Field, problem: Problem) -> None:
-    """Take over the signs of a meeting of `many` walls: the forces and the frame that come with them."""
-    signs, flat, meeting, rank = desk.signs, desk.push.flat, desk.meeting, problem.normals.shape[1]
-    walls, found, slides = meeting.walls, meeting.signs, False
-    for k in range(many):
-        w, after = walls[k], found[k]
-        turned = after - signs[w]
-        if turned == 0:
-            continue
-        slides = slides or after == 0 or signs[w] == 0
-        signs[w] = after
-        if problem.aligned:
-            for p in range(field.means.shape[0]):
-                flat[p * rank + w] = field.means[p, w] + after * field.jumps[p, w]
-        else:
-            add_row(flat, 0.5 * turned, field.vectors, w)
-    if slides:
-        stand(signs, desk.frame, problem.normals, problem.aligned)
 
 
 @njit(cache=True, **ONCE)
@@ -189,15 +178,17 @@ def _event(
     neuron: int, share: float, outer: float, rest: float, desk: Desk, field: Field, log: Log, problem: Problem
 ) -> int:
     """Decide what happens at an event; return how many signs changed."""
-    w, push, frame, meeting = desk.w, desk.push, desk.frame, desk.meeting
-    others, pulls = meeting.rest, meeting.pulls
+    across, heights, w, signs, _, _, push, frame, meeting, _ = desk
+    others, pulls, normals, aligned = meeting.rest, meeting.pulls, problem.normals, problem.aligned
     size = max(sqrt(squared(w)), abs(outer))
     tiny = ROUNDING * size
     forces_at(share, push.forces, others)
     for i in range(pulls.size):
         pulls[i] = others[i]
-    put_onto_walls(pulls, frame, problem.aligned)
-    many = _meet(share, tiny, outer, desk, field.jumps, problem)
+    put_onto_walls(pulls, frame, aligned)
+    over_walls(w, across, heights[0], aligned)
+    over_walls(pulls, across, heights[1], aligned)
+    many = _meet(share, tiny, outer, signs, heights, meeting, field.jumps, normals)
     way = outer
     if abs(outer) <= tiny:
         way = 0.0
@@ -205,10 +196,8 @@ def _event(
             way -= w[i] * pulls[i]
         # In the unit of a: the sign is all that counts.
         way = size if way > 0.0 else -size
-    two = settle(neuron, many, way, rest, meeting, problem.normals)
-    changed = _note(neuron, share, outer, many, two, desk.signs, meeting, log)
-    _turn(desk, many, field, problem)
-    return changed
+    two = settle(neuron, many, way, rest, meeting, normals)
+    return _note(neuron, share, outer, many, two, desk, field.vectors, log)
 
 
 @njit(cache=True, **ONCE)
@@ -233,6 +222,25 @@ def _first_event(
         if abs(now) > tiny:
             first = min(first, first_zero(outer, order, way, 1.0))
     return first
+
+
+@njit(cache=True, **ONCE)
+def _fetch(neuron: int, rest: float, now: Neurons, w: Floats, signs: Ints, normals: Floats) -> float:
+    """Put a neuron on the desk, with its signs; return its outer weight.
+
+    With rest < 0 it gets its first signs, 0 where it lies on a wall; one without any weight is on none.
+    """
+    inner, outers, all_signs = now
+    for i in range(w.size):
+        w[i] = inner[neuron, i]
+    outer = outers[neuron]
+    tiny = ROUNDING * max(sqrt(squared(w)), abs(outer))
+    for wall in range(signs.size):
+        signs[wall] = all_signs[neuron, wall]
+        if rest < 0.0:
+            z = dot(w, normals, wall)
+            signs[wall] = 1 if z > tiny else 0 if z >= -tiny and tiny > 0.0 else -1
+    return float(outer)
 
 
 @njit(cache=True, **ONCE)
@@ -261,36 +269,37 @@ def _load(
     span: the length of the step, and the share of it to go through.
     """
     _, _, w, signs, _, series, push, frame, _, lanes = desk
-    forces, flat, local = push.forces, push.flat, push.local
-    (first, many), normals, end = block, problem.normals, span[1]
+    (first, many), normals, aligned, end = block, problem.normals, problem.aligned, span[1]
     for lane in range(many):
-        outer = fetch(first + lane, rest, now, w, signs, normals)
-        stand(signs, frame, normals, 0)
-        take_up(signs, flat, field, 0)
-        count, let_go = frame.sizes[0], False
-        for p in range(forces.shape[0]):
-            for i in range(w.size):
-                local[p, i] = forces[p, i]
-        if count > 0:
-            put_onto_walls(w, frame, 0)
-            hold(push, frame, 0)
-            let_go = True
-            if count == frame.sizes[1]:
+        outer, square, sliding, source = now.outer[first + lane], 0.0, 0, push.forces
+        for i in range(w.size):
+            w[i] = now.inner[first + lane, i]
+        for wall in range(signs.size):
+            signs[wall] = now.signs[first + lane, wall]
+            lanes.sides[wall, lane] = signs[wall]
+            sliding += signs[wall] == 0
+        take_up(signs, push.flat, field, aligned)
+        lanes.close[lane] = 0
+        if sliding > 0:
+            stand(signs, frame, normals, aligned)
+            put_onto_walls(w, frame, aligned)
+            _shift(0.0, push.forces, push.local)
+            hold(push, frame, aligned)
+            source, lanes.close[lane] = push.local, 1
+            if sliding == frame.sizes[1]:
                 way = 1.0 if outer > 0.0 else -1.0
                 passing, jumps = series.passing, field.jumps
-                let_go = first_release((0.0, end), way, rest, push, frame, passing, jumps, 0) < NONE
-        lanes.close[lane] = let_go
-        square, factor = squared(w), span[0] * end
-        lanes.outer[0, lane], lanes.norms[0, lane] = outer, sqrt(square)
-        lanes.sizes[0, lane] = sqrt(square + outer * outer)
+                free = first_release((0.0, end), way, rest, push, frame, passing, jumps, aligned)
+                lanes.close[lane] = free < NONE
         for i in range(w.size):
             lanes.inner[0, i, lane] = w[i]
-        for p in range(forces.shape[0]):
+            square += w[i] * w[i]
+        lanes.outer[0, lane], lanes.norms[0, lane] = outer, sqrt(square)
+        lanes.sizes[0, lane], factor = sqrt(square + outer * outer), span[0] * end
+        for p in range(source.shape[0]):
             for i in range(w.size):
-                lanes.forces[p, i, lane] = factor * local[p, i]
+                lanes.forces[p, i, lane] = factor * source[p, i]
             factor *= end
-        for wall in range(signs.size):
-            lanes.sides[wall, lane] = signs[wall]
 
 
 @njit(cache=True, **SUMS)
@@ -430,33 +439,20 @@ def _add_lanes(many: int, active: Floats, everyone: Floats, lanes: Lanes) -> Non
 
 
 @njit(cache=True, **ONCE)
-def _cross(
-    block: tuple[int, int],
-    motion: tuple[float, float, float],
-    shares: Floats,
-    both: tuple[Neurons, Neurons],
-    desk: Desk,
-    field: Field,
-    sums: tuple[Floats, Floats, Log],
-    problem: Problem,
-) -> None:
-    """Carry a block of neurons (the number of the first, how many) through a step, and add them up, if
-    nothing happens to them; those to whom something may happen are left, marked by `close`.
+def _leave_lanes(first: int, many: int, last: int, both: tuple[Neurons, Neurons], lanes: Lanes) -> None:
+    """Write the neurons to whom nothing happens to where those at the end of the step go.
+
+    last: the row of products from which on they are.
     """
-    (first, many), (step, rest, negligible), (now, then) = block, motion, both
-    lanes, end, size = desk.lanes, shares[shares.size - 1], desk.w.size
-    _load(block, (step, end), rest, now, desk, field, problem)
-    order = _expand(many, negligible, lanes)
-    _look(many, order, lanes, problem.normals)
-    _read(many, order, end, shares, lanes)
-    _add_lanes(many, sums[0], sums[1], lanes)
+    now, then = both
     for lane in range(many):
         if lanes.close[lane] == 0:
-            for i in range(size):
-                then.inner[first + lane, i] = lanes.products[shares.size * size + i, lane]
-            then.outer[first + lane] = lanes.work[0, lane]
-            for wall in range(desk.signs.size):
-                then.signs[first + lane, wall] = now.signs[first + lane, wall]
+            neuron = first + lane
+            for i in range(then.inner.shape[1]):
+                then.inner[neuron, i] = lanes.products[last + i, lane]
+            then.outer[neuron] = lanes.work[0, lane]
+            for wall in range(then.signs.shape[1]):
+                then.signs[neuron, wall] = now.signs[neuron, wall]
 
 
 @njit(cache=True, **ONCE)
@@ -478,7 +474,7 @@ def _trace(
     _, flat, local, tails, _, _, _ = push
     jumps, normals, aligned = field.jumps, problem.normals, problem.aligned
     end, rank = shares[shares.size - 1], normals.shape[1]
-    outer, start = fetch(neuron, rest, now, w, signs, normals), 0.0
+    outer, start = _fetch(neuron, rest, now, w, signs, normals), 0.0
     reached, added, fresh = Signed(0), Signed(0), True
     events, stretches, decided = 0, 0, False
     stand(signs, frame, normals, aligned)
@@ -488,7 +484,10 @@ def _trace(
         if stretches > MOST_STRETCHES or events > MOST_EVENTS:
             return CROWDED
         put_onto_walls(w, frame, aligned)
-        length = _local_forces(start, end - start, step, push, frame, aligned)
+        _shift(start, push.forces, local)
+        if frame.sizes[0] > 0:
+            hold(push, frame, aligned)
+        length = _stretch(end - start, step, local, tails, push.poly)
         order = expand(w, outer, local, tails, inner, outers, norms, negligible)
         if step > 0.0:
             first = _first_event((start, length), order, rest, desk, jumps, normals, aligned)
@@ -514,6 +513,9 @@ def _trace(
         added = reached
         decided = _event(neuron, start, outer, rest, desk, field, log, problem) == 0
         fresh, events = True, events + 1
+        stand(signs, frame, normals, aligned)
+        if aligned:
+            take_up(signs, flat, field, aligned)
         if log.used[0] > log.shares.size:
             return FULL
     _leave(neuron, reached * rank, outer, w, signs, products, then)
@@ -539,19 +541,24 @@ def sweep(
     active ones and over everyone (`Sums`), and the log. A step of no length is the start: with rest < 0
     neurons get their signs, 0 on walls and at w = 0; then `settle` decides about those.
     """
-    close, size = desk.lanes.close, both[0].outer.size
-    # Where much has happened to many neurons, to go through a step side by side is work in vain.
-    abreast = close.size if quiet and motion[0] > 0.0 and size >= FEWEST and not problem.aligned else 0
-    first = 0
+    lanes, size, (step, rest, negligible) = desk.lanes, both[0].outer.size, motion
+    end, abreast, first = shares[shares.size - 1], Signed(1), Signed(0)
+    lanes.close[0] = 1
+    if quiet and step > 0.0 and size >= FEWEST and not problem.aligned:
+        abreast = Signed(lanes.close.size)
     while first < size:
-        many = min(max(abreast, 1), size - first)
-        if abreast > 0:
-            _cross((first, many), motion, shares, both, desk, field, sums, problem)
+        many = min(abreast, size - first)
+        if abreast > 1:
+            _load((first, many), (step, end), rest, both[0], desk, field, problem)
+            order = _expand(many, negligible, lanes)
+            _look(many, order, lanes, problem.normals)
+            _read(many, order, end, shares, lanes)
+            _add_lanes(many, sums[0], sums[1], lanes)
+            _leave_lanes(first, many, shares.size * desk.w.size, both, lanes)
         for lane in range(many):
-            if abreast > 0 and close[lane] == 0:
-                continue
-            status = _trace(first + lane, motion, shares, both, desk, field, sums, problem)
-            if status != FINE:
-                return status
+            if lanes.close[lane] > 0:
+                status = _trace(first + lane, motion, shares, both, desk, field, sums, problem)
+                if status != FINE:
+                    return status
         first += many
     return FINE
