@@ -259,7 +259,7 @@ def _basis(shares: Floats) -> Floats:
 
 
 def _direct() -> Callable[..., int]:
-    """Return the machine code of `attempt` if it is there. Its arguments always have the same types: to look at
+    """Return the machine code of `attempt` if it is there. Its arguments always have the same types: to check
     those of ninety arrays would take longer than the call.
     """
     known: list[Any] = getattr(attempt, "signatures", [])

@@ -475,7 +475,7 @@ def _trace(
     jumps, normals, aligned = field.jumps, problem.normals, problem.aligned
     end, rank = shares[shares.size - 1], normals.shape[1]
     outer, start = _fetch(neuron, rest, now, w, signs, normals), 0.0
-    reached, added, fresh = Signed(0), Signed(0), True
+    reached, added = Signed(0), Signed(0)
     events, stretches, decided = 0, 0, False
     stand(signs, frame, normals, aligned)
     take_up(signs, flat, field, aligned)
@@ -495,8 +495,7 @@ def _trace(
                 # It has just been decided that nothing changes here.
                 first = NONE
         else:
-            first = 0.0 if fresh and rest >= 0.0 and frame.sizes[0] > 0 and events == 0 else NONE
-        fresh = False
+            first = 0.0 if stretches == 1 and rest >= 0.0 and frame.sizes[0] > 0 else NONE
         u = min(first, 1.0)
         behind = end if first >= 1.0 and start + length >= end else start + length * u
         while reached < shares.size and shares[reached] <= behind:
@@ -512,7 +511,7 @@ def _trace(
         _add(added * rank, reached * rank, signs, products, active, everyone, aligned)
         added = reached
         decided = _event(neuron, start, outer, rest, desk, field, log, problem) == 0
-        fresh, events = True, events + 1
+        events += 1
         stand(signs, frame, normals, aligned)
         if aligned:
             take_up(signs, flat, field, aligned)
