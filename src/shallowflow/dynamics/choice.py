@@ -86,7 +86,9 @@ class Choice:
         return self.cost(task) + self._start()
 
     def _start(self) -> float:
-        if not self.kernel or f"shallowflow.kernels.{self.kernel.partition(':')[0]}" in sys.modules:
+        module, several, _ = self.kernel.partition(":")
+        # A module that is loaded was used; which of several kernels in it, it does not say.
+        if not self.kernel or (not several and f"shallowflow.kernels.{module}" in sys.modules):
             return 0.0
         if not compiled_before(self.kernel):
             return COMPILED_SHARE * self.seconds + NUMBA_SECONDS

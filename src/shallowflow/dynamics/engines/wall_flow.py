@@ -57,7 +57,7 @@ class WallFlow:
             start, np.array(network.outer), problem, max(task.even_tolerance, SMALLEST_TOLERANCE)
         )
         self._names = WallEvents(problem, self._kept)
-        self._pulls, self._length = self._stepper.trial.pulls, 0.0
+        self._length = 0.0
         self._segments = self._events = self._two_valued = self._idle = 0
         self._most_sliding = int((self._stepper.now.signs == 0).any(axis=1).sum())
         self._ahead: WallLog | None = self._names.start(self._stepper.log, self._stepper.now)

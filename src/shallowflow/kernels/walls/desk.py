@@ -113,7 +113,7 @@ class Lanes(NamedTuple):
 
 class Desk(NamedTuple):
     """What tracing one neuron works with: w (r,), its signs (W,), products (k·r,): a w at the shares; the
-    frame of the walls on which it slides; across (r, W): the normals transposed, heights (3, W): of vectors
+    frame of the walls on which it slides; across (r, W): the normals transposed, heights (2, W): of vectors
     over all walls. lanes: what many neurons work with at the same time.
     """
 
@@ -152,7 +152,7 @@ def new_desk(terms: int, shares: int, problem: Problem) -> Desk:
     over = forces, forces.reshape(-1), np.zeros((terms, rank)), np.zeros(terms), np.zeros((terms, rank))
     return Desk(
         np.ascontiguousarray(problem.normals.T),
-        np.zeros((3, walls)),
+        np.zeros((2, walls)),
         np.zeros(rank),
         np.zeros(walls, np.int8),
         np.zeros(shares * rank),

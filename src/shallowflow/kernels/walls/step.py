@@ -528,11 +528,14 @@ class Reader:
 
         neurons: at its beginning; pulls (q, n): at its nodes.
         """
-        then = new_neurons(neurons.inner, neurons.outer, len(self._problem.normals))
+        # Machine code does not look at types: those of arrays from elsewhere are made what they must be.
+        inner, outer = (np.ascontiguousarray(weights, np.float64) for weights in neurons[:2])
+        neurons = Neurons(inner, outer, np.ascontiguousarray(neurons.signs, np.int8))
+        then = new_neurons(inner, outer, len(self._problem.normals))
         self._trial.pulls[:], self._trial.shares[:] = pulls, shares
         desk, field, sums = self._tools
         while True:
-            tools, limits = (desk, field, sums, self._log), (rest, 0.0)
+            tools, limits = (desk, field, sums, self._log), (float(rest), 0.0)
             status = self._attempt(
                 step, limits, 0, (neurons, then), tools, self._trial, self._none, self._problem
             )

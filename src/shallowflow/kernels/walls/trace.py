@@ -197,7 +197,11 @@ def _event(
         # In the unit of a: the sign is all that counts.
         way = size if way > 0.0 else -size
     two = settle(neuron, many, way, rest, meeting, normals)
-    return _note(neuron, share, outer, many, two, desk, field.vectors, log)
+    changed = _note(neuron, share, outer, many, two, desk, field.vectors, log)
+    stand(signs, frame, normals, aligned)
+    if aligned:
+        take_up(signs, push.flat, field, aligned)
+    return changed
 
 
 @njit(cache=True, **ONCE)
@@ -393,7 +397,9 @@ def _look(many: int, order: int, lanes: Lanes, normals: Floats) -> None:
 
 @njit(cache=True, **SUMS)
 def _read(many: int, order: int, end: float, shares: Floats, lanes: Lanes) -> None:
-    """Write a w of the lanes at all shares to their products, 0 where an event is close, and w at the end."""
+    """Write a w of the lanes at all shares to their products, 0 where an event is close; behind them w at the
+    end, whose a is left in the first row of work.
+    """
     inner, outer, products, weights, close = (
         lanes.inner,
         lanes.outer,
@@ -421,17 +427,17 @@ def _read(many: int, order: int, end: float, shares: Floats, lanes: Lanes) -> No
 
 
 @njit(cache=True, **SUMS)
-def _add_lanes(many: int, active: Floats, everyone: Floats, lanes: Lanes) -> None:
-    """Add the products of the lanes to the sums, by their signs."""
+def _add_lanes(many: int, places: int, active: Floats, everyone: Floats, lanes: Lanes) -> None:
+    """Add the products of the lanes at so many places to the sums, by their signs."""
     products, sides = lanes.products, lanes.sides
-    for place in range(everyone.size):
+    for place in range(places):
         row, total = products[place], 0.0
         for l in range(many):  # noqa: E741
             total += row[l]
         everyone[place] += total
     for w in range(active.shape[0]):
         side = sides[w]
-        for k in range(active.shape[1]):
+        for k in range(places):
             row, total = products[k], 0.0
             for l in range(many):  # noqa: E741
                 total += row[l] if side[l] > 0.0 else 0.0
@@ -442,7 +448,7 @@ def _add_lanes(many: int, active: Floats, everyone: Floats, lanes: Lanes) -> Non
 def _leave_lanes(first: int, many: int, last: int, both: tuple[Neurons, Neurons], lanes: Lanes) -> None:
     """Write the neurons to whom nothing happens to where those at the end of the step go.
 
-    last: the row of products from which on they are.
+    last: the row of products from which on their inner weights are; the outer ones are in the first of work.
     """
     now, then = both
     for lane in range(many):
@@ -512,9 +518,6 @@ def _trace(
         added = reached
         decided = _event(neuron, start, outer, rest, desk, field, log, problem) == 0
         events += 1
-        stand(signs, frame, normals, aligned)
-        if aligned:
-            take_up(signs, flat, field, aligned)
         if log.used[0] > log.shares.size:
             return FULL
     _leave(neuron, reached * rank, outer, w, signs, products, then)
@@ -542,8 +545,8 @@ def sweep(
     """
     lanes, size, (step, rest, negligible) = desk.lanes, both[0].outer.size, motion
     end, abreast, first = shares[shares.size - 1], Signed(1), Signed(0)
-    lanes.close[0] = 1
-    if quiet and step > 0.0 and size >= FEWEST and not problem.aligned:
+    places, lanes.close[0] = shares.size * desk.w.size, 1
+    if quiet and step * end > 0.0 and size >= FEWEST and not problem.aligned:
         abreast = Signed(lanes.close.size)
     while first < size:
         many = min(abreast, size - first)
@@ -552,8 +555,8 @@ def sweep(
             order = _expand(many, negligible, lanes)
             _look(many, order, lanes, problem.normals)
             _read(many, order, end, shares, lanes)
-            _add_lanes(many, sums[0], sums[1], lanes)
-            _leave_lanes(first, many, shares.size * desk.w.size, both, lanes)
+            _add_lanes(many, places, sums[0], sums[1], lanes)
+            _leave_lanes(first, many, places, both, lanes)
         for lane in range(many):
             if lanes.close[lane] > 0:
                 status = _trace(first + lane, motion, shares, both, desk, field, sums, problem)
