@@ -245,7 +245,7 @@ def _wall_flow_cost(task: Task) -> float:
     """
     n, d, m = _sizes(task)[:3]
     felt = _felt(task) if d == 2 else 1.0
-    return float(3e-3 + (1.5e-5 + 3.5e-5 * felt) * m * n**0.5 * min(n, d))
+    return float(2e-3 + (1.2e-5 + 2.8e-5 * felt) * m * n**0.5 * min(n, d))
 
 
 def _cone_flow_cost(task: Task) -> float:

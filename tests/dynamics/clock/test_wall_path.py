@@ -95,6 +95,7 @@ DAMAGES: dict[str, tuple[dict[str, Any], str]] = {
     "an endless root": ({"root": np.inf}, "root must be positive"),
     "a negative rest": ({"rest": -1e-9}, "rest not negative"),
     "one node": ({"pulls": lambda path: path.pulls[:, :1]}, "do not fit path_inputs"),
+    "five nodes": ({"pulls": lambda path: path.pulls[:, :5]}, "do not fit path_inputs"),
     "a sample less": ({"pulls": lambda path: path.pulls[:, :, 1:]}, "do not fit path_inputs"),
     "signs too wide": ({"signs": lambda path: np.repeat(path.signs, 2, 2)}, "do not fit path_inputs"),
     "a code that is no sign": (

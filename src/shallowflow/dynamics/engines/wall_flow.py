@@ -82,7 +82,7 @@ class WallFlow:
         self._count(log)
         if self._ahead is not None:
             log, self._ahead = self._ahead.then(log), None
-        if (log.after == 0).any():
+        if log.held:
             sliding = int((stepper.now.signs == 0).any(axis=1).sum())
             self._most_sliding = max(self._most_sliding, sliding)
         kept = self._names.rests(log)
@@ -182,7 +182,8 @@ def _loss_of(loss: Loss, dataset: Dataset) -> tuple[int, float, float]:
 
 class WallLog:
     """Changes of signs in the order of time: times (E,), neurons, walls, before, after, kinds (E,); whether
-    the neuron is dead after it (E,), and whether it was at w = 0 (E,).
+    the neuron is dead after it (E,), and whether it was at w = 0 (E,). held: whether one begins to slide or
+    ends to.
     """
 
     def __init__(self, columns: list[Any]) -> None:
@@ -190,6 +191,7 @@ class WallLog:
         self.times, self.neurons, self.walls, self.before, self.after, self.kinds, self.dead, self.zero = (
             columns
         )
+        self.held = bool(((self.after == 0) | (self.before == 0)).any())
 
     def then(self, later: WallLog) -> WallLog:
         """Return these changes followed by later ones."""
@@ -284,9 +286,9 @@ class WallEvents:
 
     def rests(self, log: WallLog) -> dict[str, Any]:
         """Return the log of the pairs that come to rest on each other, and part."""
-        found = np.flatnonzero((log.after == 0) | (log.before == 0))
-        if not len(found):
+        if not log.held:
             return NO_RESTS
+        found = np.flatnonzero((log.after == 0) | (log.before == 0))
         on_wall = [self._kept[self._on_wall[wall]] for wall in log.walls[found].tolist()]
         found = np.repeat(found, [len(points) for points in on_wall])
         points = np.concatenate([np.zeros(0, np.int64), *on_wall])
