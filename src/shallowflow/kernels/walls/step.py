@@ -60,8 +60,9 @@ the error); with one so much bigger it does, once what sweeps leave is below `SE
 `MANY` times the error make it."""
 FAR = 3.0
 """Sweeps that leave as much as this come from pulls that are no guess."""
-AGREED = 0.1
-"""What sweeps may leave undone, as a share of the tolerance."""
+AGREED, STIFF_AGREED = 0.1, 0.02
+"""What sweeps may leave undone, as a share of the tolerance; with a tangent kernel less: what is left in a
+stiff direction comes back in the polynomials of the next step."""
 CALM = 8
 """Neurons of rank r go side by side if the last sweep had at most one event for 1 + r / `CALM` of them: those
 that must be traced one by one all the same have then cost less than the others have won."""
@@ -210,6 +211,7 @@ def attempt(
     results[0] = 0.0
     before, sweeps, done = 0.0, 0, most <= 0
     negligible = max(NEGLIGIBLE, UNSEEN * tolerance)
+    agreed = tolerance * (STIFF_AGREED if newton.roots.size > 0 else AGREED)
     while True:
         shares = between if done else nodes
         if most > 0 and not scale * spanned(pulls, lengths) < WILD:
@@ -238,15 +240,15 @@ def attempt(
         sweeps += 1
         results[0], results[1] = sweeps, left
         ratio = min(left / before, 1.0) if before > 0.0 else 1.0
-        if not left <= AGREED * tolerance:
+        if not left <= agreed:
             # Too far at once, growing, or a speed at which too many sweeps would be needed.
             if not left < FAR or sweeps == most or (sweeps > 1 and ratio == 1.0):
                 return SLOW
-            if sweeps > 2 and left * ratio ** float(most - sweeps) > AGREED * tolerance:
+            if sweeps > 2 and left * ratio ** float(most - sweeps) > agreed:
                 return SLOW
         if left < SEEN and step * step * _kink(gains, log) > TOO_BIG * tolerance:
             return KINKED
-        done = left * ratio <= AGREED * tolerance
+        done = left * ratio <= agreed
         before = left
         correct(pulls, residuals, newton)
     results[2] = scale * _missed(found, pulls, weights, lengths) if most >= 0 else 0.0
@@ -429,7 +431,9 @@ class WallStepper:
             return step
         if status == SLOW:
             trial.pulls[:] = self.pulls
-            if trial.results[1] < FAR and not self._fresh and len(self.pulls) <= MOST_STIFF:
+            # In a stiff end pulls that are no guess say nothing of the length.
+            curable = trial.results[1] < FAR or self._response is not None
+            if curable and not self._fresh and len(self.pulls) <= MOST_STIFF:
                 self._renew()
                 return step
             return 0.4 * step
