@@ -192,6 +192,13 @@ class Event:
         object.__setattr__(self, "neuron", count(self.neuron, "neuron", at_least=-1))
         object.__setattr__(self, "point", count(self.point, "point", at_least=-1))
 
+    @classmethod
+    def known(cls, time: float, kind: str, neuron: int, point: int) -> Event:
+        """Return an event whose values an engine has made itself: they need no checks."""
+        event = object.__new__(cls)
+        event.__dict__.update(time=time, kind=kind, neuron=neuron, point=point)
+        return event
+
 
 @dataclass(frozen=True)
 class Stop:

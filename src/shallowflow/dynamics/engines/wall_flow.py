@@ -276,12 +276,12 @@ class WallEvents:
             if zero and kind and len(self._on_wall) > 1:
                 # At w = 0 a neuron lies on the hyperplanes of all data points.
                 if (time, neuron) not in at_zero:
-                    events.append(Event(time, kind, neuron, -1))
+                    events.append(Event.known(time, kind, neuron, -1))
                 at_zero.add((time, neuron))
                 continue
             for point, side in self._points[wall]:
                 crossing = "on" if side * after > 0 else "death" if dead else "off"
-                events.append(Event(time, kind or crossing, neuron, point))
+                events.append(Event.known(time, kind or crossing, neuron, point))
         return events[:most]
 
     def rests(self, log: WallLog) -> dict[str, Any]:
